@@ -1,0 +1,91 @@
+"""A cell of the evaluation grid and its path: the only code that knows the axes."""
+
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from scripts.lib.errors import ConfigError
+from scripts.lib.text import did_you_mean
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One model answering one data set's questions on frames of one sampler at one resolution with one prompt."""
+
+    dataset: str
+    model: str
+    sampler: str
+    resolution: str
+    prompt: str
+
+    @property
+    def path(self) -> Path:
+        """``dataset/model/sampler/resolution/prompt``, relative."""
+        return Path(*astuple(self))
+
+    def __str__(self) -> str:
+        return self.path.as_posix()
+
+
+AXES = tuple(field.name for field in fields(Cell))
+PATTERN = "/".join(f"{{{axis}}}" for axis in AXES)
+"""The path of any cell, with a wildcard for every axis."""
+
+
+def parse(text: str) -> Cell:
+    """The cell of a path written by ``Cell.path``."""
+    parts = Path(text).parts
+    if len(parts) != len(AXES):
+        raise ConfigError(f"cell '{text}' is not of the form {'/'.join(AXES)}")
+    return Cell(*parts)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One number of a table: which cell it comes from and what is read off its scores."""
+
+    cell: Cell
+    metric: str
+    group: str
+    """``all``, or a category or subset of the data set."""
+
+
+def table_entries(table: dict[str, Any]) -> list[list[Entry]]:
+    """Rows of entries of a table specification: ``defaults``, overlaid by the column, overlaid by the row.
+
+    Raises:
+        ConfigError: an axis is set nowhere for some entry.
+    """
+    return [[_entry(table, row, column) for column in table["columns"]] for row in table["rows"]]
+
+
+def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -> Entry:
+    chosen = {**table.get("defaults", {}), **column, **row}
+    missing = [axis for axis in (*AXES, "metric") if axis not in chosen]
+    if missing:
+        raise ConfigError(
+            f"table '{table['name']}': row '{row['label']}', column '{column['label']}' names no {missing[0]};"
+            " set it in defaults, the row or the column"
+        )
+    cell = Cell(*(chosen[axis] for axis in AXES))
+    return Entry(cell, chosen["metric"], chosen.get("group", "all"))
+
+
+def table_cells(table: dict[str, Any]) -> list[Cell]:
+    """The distinct cells that a table asks for, sorted."""
+    return sorted({entry.cell for row in table_entries(table) for entry in row})
+
+
+def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:
+    """Refuse a cell whose axis names a file that does not exist.
+
+    Args:
+        known: axis to the names that have a file under config/.
+        where: the table that asks, for the message.
+    """
+    for axis in AXES:
+        name = getattr(cell, axis)
+        if name not in known[axis]:
+            raise ConfigError(f"{where}: no {axis} '{name}'{did_you_mean(name, known[axis])}")
+
+

@@ -1,0 +1,19 @@
+"""Text as the whole workflow holds it: NFC, and names close enough to be worth suggesting."""
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+
+
+def nfc(text: str) -> str:
+    """Canonical composition, so that 'é' is one character wherever lengths or matches are counted."""
+    return unicodedata.normalize("NFC", text)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` for the closest known name, else the list of what there is."""
+    names = sorted(map(str, known))
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    if close:
+        return f" (did you mean '{close[0]}'?)"
+    return f" (there is: {', '.join(names)})" if names else ""
