@@ -50,16 +50,27 @@ class Entry:
     """``all``, or a category or subset of the data set."""
 
 
-def table_entries(table: dict[str, Any]) -> list[list[Entry]]:
+def table_entries(table: dict[str, Any]) -> list[list[Entry | None]]:
     """Rows of entries of a table specification: ``defaults``, overlaid by the column, overlaid by the row.
 
+    None stands where the row's ``only`` leaves the column out: there the table shows a dash by design.
+
     Raises:
-        ConfigError: an axis is set nowhere for some entry.
+        ConfigError: an axis is set nowhere for some entry, or ``only`` names no column.
     """
     return [[_entry(table, row, column) for column in table["columns"]] for row in table["rows"]]
 
 
-def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -> Entry:
+def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -> Entry | None:
+    labels = [each["label"] for each in table["columns"]]
+    unknown = [label for label in row.get("only", []) if label not in labels]
+    if unknown:
+        raise ConfigError(
+            f"table '{table['name']}': row '{row['label']}': only: no column"
+            f" '{unknown[0]}'{did_you_mean(unknown[0], labels)}"
+        )
+    if column["label"] not in row.get("only", labels):
+        return None
     chosen = {**table.get("defaults", {}), **column, **row}
     missing = [axis for axis in (*AXES, "metric") if axis not in chosen]
     if missing:
@@ -73,7 +84,7 @@ def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -
 
 def table_cells(table: dict[str, Any]) -> list[Cell]:
     """The distinct cells that a table asks for, sorted."""
-    return sorted({entry.cell for row in table_entries(table) for entry in row})
+    return sorted({entry.cell for row in table_entries(table) for entry in row if entry})
 
 
 def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:
@@ -87,5 +98,3 @@ def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:
         name = getattr(cell, axis)
         if name not in known[axis]:
             raise ConfigError(f"{where}: no {axis} '{name}'{did_you_mean(name, known[axis])}")
-
-

@@ -38,7 +38,9 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     return made
 
 
-def run(step: Callable[[argparse.Namespace], None], arguments: argparse.ArgumentParser, argv: list[str] | None = None) -> int:
+def run(
+    step: Callable[[argparse.Namespace], None], arguments: argparse.ArgumentParser, argv: list[str] | None = None
+) -> int:
     """Parse ``argv`` and run ``step``; return the exit status.
 
     A WorkflowError or an operating-system error on a file becomes one line on stderr and status 1.
@@ -50,15 +52,18 @@ def run(step: Callable[[argparse.Namespace], None], arguments: argparse.Argument
         if args.log:
             args.log.parent.mkdir(parents=True, exist_ok=True)
             log = args.log.open("w", encoding="utf-8")
-            sys.stderr = _Tee(terminal, log)  # type: ignore[assignment]
+            sys.stderr = _Tee(terminal, log)
         step(args)
     except WorkflowError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: {error.filename or 'system'}: {error.strerror}; check the path, its owner and the free space", file=sys.stderr)
+        print(
+            f"error: {error.filename or 'system'}: {error.strerror}; check the path, its owner and the free space",
+            file=sys.stderr,
+        )
         return 1
-    except Exception:  # a bug: its trace belongs in the log as well
+    except Exception:  # noqa: BLE001 - the process boundary: a bug's trace belongs in the log as well
         traceback.print_exc()
         return 2
     finally:

@@ -1,4 +1,4 @@
-"""The YAML files under config/: one per data set, model, sampler, resolution, prompt and table, each checked by a schema.
+"""The YAML files under config/: one per data set, model, sampler, resolution, prompt or table, each with a schema.
 
 Runs inside the Snakefile too, so it needs nothing beyond PyYAML and jsonschema.
 """
@@ -52,9 +52,18 @@ def read(path: Path, schema: Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file is missing, broken, or refused by the schema.
     """
-    content = _yaml(Path(path))
+    content: dict[str, Any] = _yaml(Path(path))
     check(content, _yaml(Path(schema)), str(path))
     return content
+
+
+def check_settings(settings: dict[str, Any], root: Path = ROOT) -> None:
+    """Refuse settings of a run (config.yaml with whatever was laid over it) that the schema doesn't know.
+
+    Raises:
+        ConfigError: see ``check``.
+    """
+    check(settings, _yaml(root / "schemas" / "config.schema.yaml"), "config")
 
 
 def read_file(kind: str, path: Path) -> dict[str, Any]:
@@ -92,5 +101,7 @@ def check(content: Any, schema: dict[str, Any], where: str) -> None:
         unknown = next(key for key in error.instance if key not in known)
         raise ConfigError(f"{where}: {place}: unknown key '{unknown}'{did_you_mean(unknown, known)}")
     if error.validator == "enum":
-        raise ConfigError(f"{where}: {place}: '{error.instance}' is not known{did_you_mean(error.instance, error.validator_value)}")
+        raise ConfigError(
+            f"{where}: {place}: '{error.instance}' is not known{did_you_mean(error.instance, error.validator_value)}"
+        )
     raise ConfigError(f"{where}: {place}: {error.message}")

@@ -47,7 +47,7 @@ class Source(Record):
 
 
 class Video(Record):
-    """One video as decoding found it: a line of ``videos.jsonl``. Sizes are those of the stored frame, before rotation."""
+    """One video as decoding found it: a line of ``videos.jsonl``. Sizes are those of the stored, unrotated frame."""
 
     id: Id
     dataset: str
@@ -112,7 +112,9 @@ class Question(Record):
         if (self.options is None) != (self.ground_truth is None):
             raise ValueError("options and ground_truth come together")
         if self.options is not None and self.ground_truth not in [chr(65 + i) for i in range(len(self.options))]:
-            raise ValueError(f"ground_truth '{self.ground_truth}' is not the letter of one of {len(self.options)} options")
+            raise ValueError(
+                f"ground_truth '{self.ground_truth}' is not the letter of one of {len(self.options)} options"
+            )
         return self
 
 

@@ -1,4 +1,4 @@
-"""Work in child processes that may hang, crash or leak: each item has a time limit and a process is replaced, not mourned."""
+"""Work in child processes that may hang, crash or leak: items have a time limit, processes get replaced, not mourned."""
 
 import ctypes
 import multiprocessing
@@ -64,7 +64,7 @@ def run_all(
             except ProcessExpired as error:
                 yield Outcome(item, None, f"the process died (exit code {error.exitcode})")
     finally:
-        pool.stop()
+        pool.stop()  # type: ignore[no-untyped-call]
         pool.join()
 
 

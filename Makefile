@@ -1,0 +1,65 @@
+# make demo   the whole chain on videos it renders itself, ending in printed tables (set-up included)
+# make test   style, types, lint and every test (set-up included)
+.DELETE_ON_ERROR:
+.PHONY: demo test lint unit setup lock dag help
+
+PYTHON ?= python3
+# On Linux without a GPU, PIP_INDEX_URL can point to a place with CPU-only wheels: it saves about 3 GB.
+TORCH ?= torch==2.13.0
+CORES ?= all
+
+UV_VERSION := $(shell sed -n 's/^uv==\([0-9.]*\).*/\1/p' envs/launcher.in)
+LAUNCHER := .venv/launcher
+STAGES := .venv/laptop
+SNAKEMAKE := $(LAUNCHER)/bin/snakemake
+# Rules call `python`: on a laptop that is the stages' environment, on a cluster the one in the rule's container.
+export PATH := $(CURDIR)/$(STAGES)/bin:$(PATH)
+# One thread per process: the workflow runs a process per core.
+export OMP_NUM_THREADS := 1
+export PYTHONUTF8 := 1
+
+help:
+	@sed -n '1,2s/^# //p' Makefile
+
+setup: $(LAUNCHER)/done $(STAGES)/done
+
+$(LAUNCHER)/done: envs/launcher.lock
+	@echo "setup 1/2: Snakemake, in $(LAUNCHER)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed; call make PYTHON=python3.11")'
+	@$(PYTHON) -m venv --clear $(LAUNCHER)
+	@$(LAUNCHER)/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(LAUNCHER)/bin/uv pip sync --quiet --python $(LAUNCHER)/bin/python --compile-bytecode --require-hashes envs/launcher.lock
+	@touch $@
+
+$(STAGES)/done: envs/laptop.lock $(LAUNCHER)/done
+	@echo "setup 2/2: the stages, in $(STAGES) (about 2 GB; torch first)"
+	@$(PYTHON) -m venv --clear $(STAGES)
+	@$(STAGES)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(LAUNCHER)/bin/uv pip install --quiet --python $(STAGES)/bin/python --no-deps --compile-bytecode --require-hashes -r envs/laptop.lock
+	@touch $@
+
+demo: setup
+	@echo "demo: about 8 minutes on 2 cores; every stage prints its own progress, a second run does nothing"
+	$(SNAKEMAKE) --profile laptop --cores $(CORES) --configfile config/demo.yaml
+	@python -m scripts.tables.show_tables --tables demo/rolling demo/signs --table-dir results/tables --report results/report.html
+
+test: setup lint unit
+
+lint: setup
+	ruff check .
+	ruff format --check .
+	mypy
+	snakefmt --check Snakefile rules
+	$(SNAKEMAKE) --lint
+
+unit: setup
+	pytest -n 2 --dist loadfile
+
+# After a change of envs/*.in.
+lock: $(LAUNCHER)/done
+	$(LAUNCHER)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate envs/launcher.in -o envs/launcher.lock
+	$(LAUNCHER)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate --override envs/overrides.txt envs/laptop.in -o envs/laptop.lock
+
+# The picture in the README; needs Graphviz.
+dag: setup
+	$(SNAKEMAKE) --configfile config/demo.yaml --rulegraph dot all | dot -Tsvg > docs/rules.svg

@@ -1,0 +1,39 @@
+# Weights: from a hub at a pinned revision, or made here from a seed.
+
+
+rule fetch_model:
+    input:
+        model="config/models/{model}.yaml",
+    output:
+        weights=directory("resources/models/{model}"),
+    wildcard_constraints:
+        model=among(models_of("hub")),
+    log:
+        "logs/fetch_model/{model}.log",
+    benchmark:
+        "logs/benchmarks/fetch_model/{model}.tsv"
+    container:
+        images.path("base")
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    shell:
+        "python -m scripts.acquire.fetch_model --model {input.model} --out {output.weights} --log {log}"
+
+
+rule build_tiny_model:
+    output:
+        weights=directory("resources/models/tiny_qwen3_vl"),
+    log:
+        "logs/build_tiny_model.log",
+    benchmark:
+        "logs/benchmarks/build_tiny_model.tsv"
+    container:
+        images.path("infer")
+    resources:
+        mem_mb=4000,
+        runtime=10,
+    params:
+        seed=config["seed"],
+    shell:
+        "python -m scripts.train.build_tiny_model --seed {params.seed} --out {output.weights} --log {log}"

@@ -1,0 +1,65 @@
+# Text on the sampled frames, and the same text followed over time.
+
+
+rule fetch_ocr_models:
+    input:
+        settings="config/ocr.yaml",
+    output:
+        models=directory("resources/ocr_models"),
+    log:
+        "logs/fetch_ocr_models.log",
+    benchmark:
+        "logs/benchmarks/fetch_ocr_models.tsv"
+    container:
+        images.path("ocr")
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    shell:
+        "python -m scripts.ocr.fetch_ocr_models --settings {input.settings} --models {output.models} --log {log}"
+
+
+rule extract_ocr:
+    input:
+        settings="config/ocr.yaml",
+        models="resources/ocr_models",
+        resolution="config/resolutions/{resolution}.yaml",
+        videos="resources/datasets/{dataset}/videos.jsonl",
+        frame_times="resources/datasets/{dataset}/frame_times.jsonl",
+        frames="resources/frames/{dataset}/{sampler}.jsonl",
+    output:
+        ocr="resources/ocr/{dataset}/{sampler}/{resolution}.jsonl",
+    log:
+        "logs/extract_ocr/{dataset}/{sampler}/{resolution}.log",
+    benchmark:
+        "logs/benchmarks/extract_ocr/{dataset}/{sampler}/{resolution}.tsv"
+    container:
+        images.path("ocr")
+    threads: 16
+    resources:
+        mem_mb=lambda wildcards, attempt: 16000 * attempt,
+        runtime=lambda wildcards, attempt: 240 * attempt,
+    shell:
+        "python -m scripts.ocr.extract_ocr --frames {input.frames} --videos {input.videos}"
+        " --frame-times {input.frame_times} --resolution {input.resolution} --settings {input.settings}"
+        " --models {input.models} --cache resources/cache/ocr --ocr {output.ocr} --workers {threads} --log {log}"
+
+
+rule merge_tracks:
+    input:
+        settings="config/ocr.yaml",
+        ocr="resources/ocr/{dataset}/{sampler}/{resolution}.jsonl",
+    output:
+        tracks="resources/tracks/{dataset}/{sampler}/{resolution}.jsonl",
+    log:
+        "logs/merge_tracks/{dataset}/{sampler}/{resolution}.log",
+    benchmark:
+        "logs/benchmarks/merge_tracks/{dataset}/{sampler}/{resolution}.tsv"
+    container:
+        images.path("ocr")
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    shell:
+        "python -m scripts.ocr.merge_tracks --ocr {input.ocr} --settings {input.settings} --tracks {output.tracks}"
+        " --log {log}"

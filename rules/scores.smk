@@ -1,0 +1,27 @@
+# Answers against the truth: one score file per cell, with intervals, and every question's values for paired tests.
+
+
+rule score_cell:
+    input:
+        prompt="config/prompts/{prompt}.yaml",
+        questions="resources/datasets/{dataset}/questions.jsonl",
+        predictions=f"results/predictions/{cells.PATTERN}/predictions.jsonl",
+    output:
+        scores=f"results/scores/{cells.PATTERN}/scores.json",
+        cases=f"results/scores/{cells.PATTERN}/cases.jsonl",
+    log:
+        f"logs/score_cell/{cells.PATTERN}.log",
+    benchmark:
+        f"logs/benchmarks/score_cell/{cells.PATTERN}.tsv"
+    container:
+        images.path("tables")
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        draws=config["bootstrap_draws"],
+        seed=config["seed"],
+    shell:
+        "python -m scripts.judge.score_cell --predictions {input.predictions} --questions {input.questions}"
+        " --prompt {input.prompt} --draws {params.draws} --seed {params.seed}"
+        " --scores {output.scores} --cases {output.cases} --log {log}"

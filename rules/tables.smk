@@ -1,0 +1,71 @@
+# Numbers as people read them: LaTeX, CSV, JSON, Markdown, PDF, and one page that shows the cases behind them.
+
+
+rule make_table:
+    input:
+        table="config/tables/{table}.yaml",
+        scores=lambda wildcards: score_files(wildcards.table),
+    output:
+        tex="results/tables/{table}.tex",
+        csv="results/tables/{table}.csv",
+        json="results/tables/{table}.json",
+        markdown="results/tables/{table}.md",
+    wildcard_constraints:
+        table=among(TABLES),
+    log:
+        "logs/make_table/{table}.log",
+    benchmark:
+        "logs/benchmarks/make_table/{table}.tsv"
+    container:
+        images.path("tables")
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    shell:
+        "python -m scripts.tables.make_table --table {input.table} --scores results/scores --tex {output.tex}"
+        " --csv {output.csv} --json {output.json} --markdown {output.markdown} --log {log}"
+
+
+rule make_pdf:
+    input:
+        tex="results/tables/{table}.tex",
+    output:
+        pdf="results/tables/{table}.pdf",
+    wildcard_constraints:
+        table=among(TABLES),
+    log:
+        "logs/make_pdf/{table}.log",
+    benchmark:
+        "logs/benchmarks/make_pdf/{table}.tsv"
+    container:
+        images.path("tables")
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "python -m scripts.tables.make_pdf --tex {input.tex} --pdf {output.pdf} --log {log}"
+
+
+rule make_report:
+    input:
+        specifications=[f"config/tables/{name}.yaml" for name in TABLES],
+        tables=[f"results/tables/{name}.json" for name in TABLES],
+    output:
+        report=REPORT,
+    log:
+        "logs/make_report.log",
+    benchmark:
+        "logs/benchmarks/make_report.tsv"
+    container:
+        images.path("media")
+    threads: 16
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        timeout_s=config["video_timeout_s"],
+    shell:
+        "python -m scripts.tables.make_report --tables {input.specifications} --table-dir results/tables"
+        " --scores results/scores --predictions results/predictions --resources resources"
+        " --cache resources/cache/thumbnails --workers {threads} --timeout-s {params.timeout_s}"
+        " --report {output.report} --log {log}"

@@ -1,0 +1,145 @@
+"""Which fonts can be drawn with: those of installed Python packages and, on request, the system's.
+
+A face is named by its family and file name, never by its path, so a scenario made on one machine renders on another.
+"""
+
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scripts.lib.errors import ConfigError
+
+if TYPE_CHECKING:
+    from PIL import ImageFont
+
+ENTRY_POINTS = ("fonts_ttf", "fonts_otf")
+SYSTEM_FOLDERS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".local/share/fonts")
+NOT_FOR_TEXT = re.compile(
+    r"math|symbol|siz\w*sym|nonuni|emoji|icon|dingbat|initials|keyboard|braille|barcode|last ?resort"
+    r"|display$|^cm(b|ex|mi|sy|ti)10$",
+    re.IGNORECASE,
+)
+"""Families of symbols and formulas, and styles that call themselves a family of their own."""
+TOO_THIN = re.compile(r"thin|hairline|light", re.IGNORECASE)
+REMEDY = (
+    "install more font packages (pip: font-roboto font-lato ...; Debian: fonts-liberation fonts-open-sans"
+    " fonts-comfortaa fonts-vollkorn ...), set `fonts: system`, or lower min_families"
+)
+
+
+@dataclass(frozen=True, order=True)
+class Face:
+    """One font file."""
+
+    family: str
+    style: str
+    file: str
+    path: Path
+
+
+def find(system: bool) -> list[Face]:
+    """All faces fit for text, sorted by family, style and file name; thin weights and doubles are left out.
+
+    Args:
+        system: look through the system's font folders too.
+    """
+    folders = SYSTEM_FOLDERS if system else ()
+    listed = [*_package_files(), *(file for folder in folders for file in _fonts_under(folder))]
+    faces: dict[tuple[str, str], Face] = {}
+    for face in sorted(face for face in map(_face, sorted(set(listed))) if face):
+        faces.setdefault((face.family, face.style), face)
+    return sorted(faces.values())
+
+
+def covering(faces: Iterable[Face], characters: Iterable[str]) -> list[Face]:
+    """The faces that have a glyph for each of ``characters``."""
+    wanted = {ord(character) for character in characters}
+    return [face for face in faces if wanted <= _glyphs(face.path)]
+
+
+def families(faces: Iterable[Face]) -> list[str]:
+    """Distinct family names, sorted."""
+    return sorted({face.family for face in faces})
+
+
+def require(faces: Sequence[Face], least: int, where: str) -> None:
+    """Refuse a set of faces of fewer than ``least`` families.
+
+    Raises:
+        ConfigError: says how many there are and how to get more.
+    """
+    found = len(families(faces))
+    if found < least:
+        raise ConfigError(f"{where}: {found} font families found, min_families asks for {least}; {REMEDY}")
+
+
+def resolve(faces: Iterable[Face], family: str, file: str) -> Face:
+    """The installed face that a scenario names.
+
+    Raises:
+        ConfigError: it is not installed here.
+    """
+    for face in faces:
+        if (face.family, face.file) == (family, file):
+            return face
+    raise ConfigError(
+        f"font '{family}' ({file}) is not installed here; install it or run build_scenarios again with the fonts there are"
+    )
+
+
+@lru_cache(maxsize=64)
+def load(path: Path, size: int) -> "ImageFont.FreeTypeFont":
+    """The face at ``size`` px per em. Basic layout: the same glyph positions whether or not a shaper is installed."""
+    from PIL import ImageFont
+
+    return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
+
+
+def _face(path: Path) -> Face | None:
+    from PIL import ImageFont
+
+    if "variable" in path.stem.lower():
+        return None
+    try:
+        family, style = ImageFont.truetype(str(path), 16).getname()
+    except OSError:
+        return None
+    if not family or NOT_FOR_TEXT.search(family) or NOT_FOR_TEXT.search(path.stem) or TOO_THIN.search(style or ""):
+        return None
+    return Face(family, style or "", path.name, path)
+
+
+@lru_cache(maxsize=1024)
+def _glyphs(path: Path) -> frozenset[int]:
+    """Code points that the file has a glyph for."""
+    from fontTools.ttLib import TTFont, TTLibError
+
+    try:
+        with TTFont(path, lazy=True, fontNumber=0) as font:
+            return frozenset(font.getBestCmap() or {})
+    except (TTLibError, KeyError):
+        return frozenset()
+
+
+def _package_files() -> list[Path]:
+    """Font files of packages that announce them by entry point, and those that come with matplotlib."""
+    found: list[Path] = []
+    for group in ENTRY_POINTS:
+        for entry in sorted(importlib.metadata.entry_points(group=group)):
+            value: Any = entry.load()
+            paths = value.values() if isinstance(value, dict) else [value] if isinstance(value, str | Path) else value
+            for path in map(Path, paths):
+                found += _fonts_under(path) if path.is_dir() else [path]
+    plots = importlib.util.find_spec("matplotlib")
+    if plots and plots.origin:
+        found += _fonts_under(Path(plots.origin).parent / "mpl-data" / "fonts" / "ttf")
+    return found
+
+
+def _fonts_under(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.[ot]tf") if path.is_file())

@@ -1,0 +1,150 @@
+"""Files, JSON Lines, records and the cache: whole or absent, and a line number for every fault."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scripts.lib import jsonl
+from scripts.lib.cache import Cache, fingerprint
+from scripts.lib.errors import DataError
+from scripts.lib.files import atomic_path, sha256, write_text
+from scripts.lib.records import Question, Source, Track
+
+
+def source(**changes):
+    return Source(**{"id": "clip", "path": "clip.mp4", "source": "test", "licence": "CC0-1.0", **changes})
+
+
+def question(**changes):
+    fields = {"key": "d/v/1", "video": "v", "question_id": "1", "question": "Was?", "answers": ["Grün"], "category": "now"}
+    return Question(**{**fields, **changes})
+
+
+def test_atomic_path_leaves_nothing_behind_on_failure(tmp_path):
+    target = tmp_path / "deep" / "table.tex"
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("killed")
+    assert list(target.parent.iterdir()) == []
+
+
+def test_atomic_path_keeps_the_old_file_until_the_new_one_is_whole(tmp_path):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
+        temporary.write_text("new")
+        raise RuntimeError
+    assert target.read_text() == "old"
+    write_text(target, "né")
+    assert target.read_bytes() == "né".encode()
+
+
+def test_atomic_path_makes_files_that_others_may_read(tmp_path):
+    write_text(tmp_path / "a", "x")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_sha256_of_known_bytes(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_round_trip_and_normalisation(tmp_path):
+    decomposed = "Café मलयाळം"
+    assert jsonl.write(tmp_path / "q.jsonl", [question(question=decomposed)]) == 1
+    (back,) = jsonl.read(tmp_path / "q.jsonl", Question)
+    assert back.question == "Café मलयाळം"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "q.jsonl:2: Source field the line: Invalid JSON"),
+        ('{"id":"a","path":"a.mp4","source":"s"}', "q.jsonl:2: Source field licence: Field required"),
+        ('{"id":7,"path":"a.mp4","source":"s","licence":"x"}', "q.jsonl:2: Source field id: Input should be a valid string"),
+        ('{"id":"a","path":"","source":"s","licence":"x","fps":1}', "q.jsonl:2: Source field fps: Extra inputs"),
+    ],
+)
+def test_a_broken_line_is_named_by_file_line_and_field(tmp_path, line, complaint):
+    path = tmp_path / "q.jsonl"
+    path.write_text(source().model_dump_json() + "\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        list(jsonl.read(path, Source))
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_and_non_utf8_files_are_data_errors(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        list(jsonl.read(tmp_path / "none.jsonl", Source))
+    (tmp_path / "latin.jsonl").write_bytes('{"id":"Café"}'.encode("latin-1"))
+    with pytest.raises(DataError, match="not UTF-8"):
+        list(jsonl.read(tmp_path / "latin.jsonl", Source))
+
+
+def test_read_unique_refuses_a_second_line_of_the_same_key(tmp_path):
+    jsonl.write(tmp_path / "s.jsonl", [source(), source(path="other.mp4")])
+    with pytest.raises(DataError, match="id 'clip' occurs twice"):
+        jsonl.read_unique(tmp_path / "s.jsonl", Source, "id")
+
+
+def test_question_options_need_their_letter():
+    assert question(options=["a", "b"], ground_truth="B").ground_truth == "B"
+    with pytest.raises(ValueError, match="come together"):
+        question(options=["a", "b"])
+    with pytest.raises(ValueError, match="not the letter of one of 2"):
+        question(options=["a", "b"], ground_truth="C")
+
+
+@given(st.text(), st.lists(st.tuples(st.floats(0, 1e4), st.tuples(*[st.floats(-1e4, 1e4)] * 4)), max_size=4))
+def test_tracks_survive_json(text, boxes):
+    track = Track(video="v", text=text, t_start=0.0, t_end=1.0, box=(0.0, 0.0, 1.0, 1.0), boxes=boxes, sightings=1)
+    assert jsonl.parse(Track, track.model_dump_json(), "here") == track
+
+
+def test_cache_survives_and_extends(tmp_path):
+    path = tmp_path / "c" / "work.jsonl"
+    with Cache(path) as cache:
+        cache.put("a", {"text": "ä"})
+    with Cache(path) as cache:
+        assert cache["a"] == {"text": "ä"}
+        assert "b" not in cache
+        cache.put("b", 2)
+    with Cache(path) as cache:
+        assert len(cache) == 2
+
+
+@given(cut=st.integers(1, 60))
+def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path_factory, cut):
+    path = tmp_path_factory.mktemp("cache") / "work.jsonl"
+    with Cache(path) as cache:
+        cache.put("first", "kept")
+        whole = path.stat().st_size
+        cache.put("second", "x" * 50)
+    os.truncate(path, max(whole, path.stat().st_size - cut))
+    with Cache(path) as cache:
+        assert cache["first"] == "kept"
+        assert "second" not in cache
+        cache.put("third", 3)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [key for key, _ in lines] == ["first", "third"]
+
+
+def test_cache_reads_what_siblings_finished(tmp_path):
+    with Cache(tmp_path / "one.jsonl") as one:
+        one.put("a", 1)
+    with Cache(tmp_path / "two.jsonl", also=[tmp_path / "one.jsonl", tmp_path / "absent.jsonl"]) as two:
+        assert two["a"] == 1
+        two.put("b", 2)
+    assert "a" not in (tmp_path / "two.jsonl").read_text()
+
+
+def test_fingerprint_ignores_key_order_and_sees_every_value():
+    assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert fingerprint("a", "b") != fingerprint("ab")
