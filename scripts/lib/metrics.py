@@ -27,7 +27,7 @@ def rouge_l(references: Sequence[str], answer: str) -> float:
 
 
 def lcs_precision(references: Sequence[str], answer: str) -> float:
-    """LCS(reference, answer) / len(answer) over characters: what ``rouge_l`` does not see of an answer that says too much."""
+    """LCS(reference, answer) / len(answer) over characters: falls, unlike ``rouge_l``, where too much is said."""
     return _best(references, answer, lambda reference, text: _recall(text, reference))
 
 
@@ -37,7 +37,7 @@ def anls_paper(references: Sequence[str], answer: str) -> float:
 
 
 def anls(references: Sequence[str], answer: str) -> float:
-    """Standard ANLS: lower case, white space collapsed, and 0 where the distance is half of the longer length or more."""
+    """Standard ANLS: lower case, white space collapsed, 0 where the distance is half of the longer length or more."""
     best = _best([_plain(one) for one in references], _plain(answer), Levenshtein.normalized_similarity)
     return best if 1 - best < ANLS_THRESHOLD else 0.0
 
@@ -77,7 +77,7 @@ NAMES = (*OPEN, CHOICE)
 def words(text: str) -> list[str]:
     """Case-folded words of any script.
 
-    A word is a run of letters, combining marks, digits and ``_``; each Han, Hiragana or Katakana letter is one by itself.
+    A word is a run of letters, combining marks, digits and ``_``; each Han, Hiragana or Katakana letter stands alone.
     Scripts without blanks between words (Thai, Lao, Khmer) give one word per run. Combining marks belong to the word,
     or Hindi would fall apart at every vowel sign.
     """
@@ -99,7 +99,8 @@ def words(text: str) -> list[str]:
 
 def _stands_alone(character: str) -> bool:
     code = ord(character)
-    return 0x3041 <= code <= 0x30FF and character.isalpha() or 0x3400 <= code <= 0x9FFF or 0x20000 <= code <= 0x3FFFF
+    kana = 0x3041 <= code <= 0x30FF and character.isalpha()
+    return kana or 0x3400 <= code <= 0x9FFF or 0x20000 <= code <= 0x3FFFF
 
 
 def _plain(text: str) -> str:

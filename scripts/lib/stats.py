@@ -1,7 +1,7 @@
 """Means over questions with intervals that know that the questions of one video are not independent.
 
 Bootstrap over videos (clusters): a draw takes as many videos as there are, with replacement, and averages over all of
-their questions (micro). EgoTextVQA has up to 17 questions on one video, so an interval over questions would be too narrow.
+their questions (micro). EgoTextVQA has up to 17 questions on one video: an interval over questions would be too narrow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ CHUNK_COUNTS = 2_000_000
 
 @dataclass(frozen=True)
 class Interval:
-    """A micro mean and its 95 % percentile interval; with one video the interval is the point, as ``n_videos`` shows."""
+    """A micro mean and its 95 % percentile interval; with one video the interval is the point (see ``n_videos``)."""
 
     value: float
     low: float
@@ -55,9 +55,9 @@ def bootstrap(
     if not len(videos):
         return []
     sums, counts = _by_video(np.asarray(values, dtype=np.float64), videos)
-    means = _draw_means(sums, counts, draws, seed)
-    lows, highs = _percentiles(means)
     points = sums.sum(axis=0) / counts.sum()
+    means = _draw_means(sums, counts, draws, seed) if len(counts) > 1 else points[None, :]
+    lows, highs = _percentiles(means)
     return [
         Interval(float(point), float(low), float(high), len(videos), len(counts))
         for point, low, high in zip(points, lows, highs, strict=True)
@@ -69,8 +69,8 @@ def paired_difference(
 ) -> Difference | None:
     """Difference of two rows on the same questions; None when they share no question.
 
-    p is twice the smaller share of draws on either side of no difference, counting the observed sample as one more draw,
-    so it is never below 2 / (draws + 1). A single video cannot say how videos differ: its p is 1.
+    p is twice the smaller share of draws on either side of no difference, one added to each count: it is never below
+    2 / (draws + 1). A single video cannot say how videos differ: its p is 1.
     """
     if not len(videos):
         return None
@@ -105,9 +105,10 @@ def video_draws(n_videos: int, draws: int, seed: int) -> Iterator[npt.NDArray[np
 
 
 def _by_video(values: Floats, videos: Sequence[str]) -> tuple[Floats, Floats]:
-    """Sums (videos × metrics) and number of questions (videos) in the order of the video names, not of the questions."""
+    """Sums (videos × metrics) and number of questions (videos), ordered by video name whatever the questions' order."""
     names, index = np.unique(np.asarray(videos, dtype=object).astype(str), return_inverse=True)
-    sums = np.stack([np.bincount(index, column, minlength=len(names)) for column in values.T], axis=1)
+    sums = np.zeros((len(names), values.shape[1]))
+    np.add.at(sums, index, values)
     return sums, np.bincount(index, minlength=len(names)).astype(np.float64)
 
 

@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -34,17 +36,20 @@ def run_all(
     workers: int,
     timeout_s: float | None = None,
     items_per_process: int = 0,
+    ahead: int = 0,
 ) -> Iterator[Outcome[T, R]]:
     """Apply a module-level function to every item in ``workers`` processes; yield outcomes in the order of the items.
 
     Args:
         timeout_s: an item that takes longer is given up and its process killed.
         items_per_process: replace a process after so many items (0 = never), for engines that leak.
+        ahead: how many items may be at work or waiting to be taken (0 = all); bounds the memory that large values need.
 
     A WorkflowError raised by ``function``, a time-out and a dead process become ``Outcome.error``; any other exception
     is a bug and is raised here. The children end with the parent, even when it is killed.
     """
-    todo = list(items)
+    todo = deque(items)
+    started: deque[tuple[T, Future[R]]] = deque()
     pool = ProcessPool(
         max_workers=max(1, workers),
         max_tasks=items_per_process,
@@ -53,10 +58,13 @@ def run_all(
         initargs=[os.getpid()],
     )
     try:
-        results = pool.map(function, todo, timeout=timeout_s, chunksize=1).result()
-        for item in todo:
+        while todo or started:
+            while todo and (not ahead or len(started) < ahead):
+                item = todo.popleft()
+                started.append((item, pool.schedule(function, args=[item], timeout=timeout_s)))
+            item, future = started.popleft()
             try:
-                yield Outcome(item, next(results))
+                yield Outcome(item, future.result())
             except WorkflowError as error:
                 yield Outcome(item, None, str(error))
             except TimeoutError:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 ANSWER_BLOCK = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 END_OF_THINKING = "</think>"
 LETTER = r"\(?\**([A-Z])\**\)?"
-LETTER_ALONE = re.compile(rf"^{LETTER}(?:[.):,]|$)")
-LETTER_NAMED = re.compile(rf"(?i:\b(?:answer|option|choice)\b(?:\s+is)?\s*:?)\s*{LETTER}(?![\w'])")
+LETTER_FIRST = re.compile(rf"^{LETTER}(?:[.):,]|$)")
+LETTER_NAMED = re.compile(
+    rf"\b[Oo]ption\s+{LETTER}(?![\w'])"
+    rf"|\b(?:[Aa]nswer|[Oo]ption|[Cc]hoice)\b(?:\s+is)?\s*:?\s*(?!A\s+[a-z]){LETTER}(?![\w'])"
+)
 UNANSWERABLE = re.compile(r"^\W*unanswerable\b", re.IGNORECASE)
 
 
@@ -33,8 +36,8 @@ def option_letter(answer: str, options: Sequence[str]) -> str | None:
     B``; the last such place counts); it is an option's text, whatever the case. An article ("A green sign") is no letter.
     """
     letters = [chr(ord("A") + index) for index in range(len(options))]
-    begins = LETTER_ALONE.match(answer)
-    named = LETTER_NAMED.findall(answer)
+    begins = LETTER_FIRST.match(answer.upper() if len(answer) <= 3 else answer)
+    named = [first or second for first, second in LETTER_NAMED.findall(answer)]
     for letter in [begins.group(1)] if begins else named[-1:]:
         if letter in letters:
             return letter

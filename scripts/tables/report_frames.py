@@ -1,13 +1,11 @@
 """The small pictures of the report: which frames there is room for, and decoding each of them once."""
 
 import base64
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from scripts.lib.cache import Cache, fingerprint
-from scripts.lib.errors import DataError
 from scripts.lib.progress import track
 from scripts.lib.records import FrameTimes, Video
 from scripts.lib.workers import run_all
@@ -17,7 +15,7 @@ WIDTH = 320
 QUALITY = 70
 """Of the JPEG, 0-100."""
 FRAMES_PER_JOB = 32
-"""Full-size frames that one child holds at a time."""
+"""What one time limit covers, and the most that a kill loses."""
 
 Frame = tuple[str, str, int]
 """Data set, video and frame index."""
@@ -75,21 +73,18 @@ def decode(job: Job) -> list[str]:
     """
     from scripts.lib.video import read_frames
 
-    if not Path(job.video.path).is_file():
-        raise DataError(f"{job.video.path}: no such file")
     return [encode(picture) for picture in read_frames(Path(job.video.path), job.frame_times, job.frames)]
 
 
 def encode(picture: Any) -> str:
     """Base64 of a JPEG of an RGB array (height, width, 3), at most ``WIDTH`` wide."""
-    from PIL import Image
+    import cv2
 
-    image = Image.fromarray(picture)
-    if image.width > WIDTH:
-        image = image.resize((WIDTH, max(1, round(image.height * WIDTH / image.width))), Image.Resampling.BOX)
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=QUALITY)
-    return base64.b64encode(file.getvalue()).decode("ascii")
+    height, width = picture.shape[:2]
+    if width > WIDTH:
+        picture = cv2.resize(picture, (WIDTH, max(1, round(height * WIDTH / width))), interpolation=cv2.INTER_AREA)
+    _, jpeg = cv2.imencode(".jpg", picture[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    return base64.b64encode(jpeg.tobytes()).decode("ascii")
 
 
 def decode_all(jobs: list[Job], cache: Path, workers: int, timeout_s: float) -> tuple[dict[Frame, str], dict[str, str]]:
@@ -121,7 +116,7 @@ def decode_all(jobs: list[Job], cache: Path, workers: int, timeout_s: float) -> 
 
 
 def split(job: Job, finished: set[int]) -> list[Job]:
-    """What is left of a job, in parts that a child's memory holds."""
+    """What is left of a job, in parts of ``FRAMES_PER_JOB``."""
     left = [frame for frame in job.frames if frame not in finished]
     return [
         Job(job.dataset, job.video, job.frame_times, left[start : start + FRAMES_PER_JOB])

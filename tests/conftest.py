@@ -1,0 +1,69 @@
+"""A private copy of the repository to run the workflow in, and the commands that run it."""
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAUNCHER = ROOT / ".venv" / "launcher" / "bin"
+
+
+def copy_repository(target: Path) -> Path:
+    """What git would commit now (so: no results, no environments), with its links kept."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+    )
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        source, destination = ROOT / name, target / name
+        if source.exists() or source.is_symlink():
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, destination, follow_symlinks=False)
+    return target
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A fresh copy of the repository."""
+    return copy_repository(tmp_path / "repo")
+
+
+def snakemake_command(*arguments: str) -> list[str]:
+    executable = LAUNCHER / "snakemake"
+    found = str(executable) if executable.is_file() else shutil.which("snakemake")
+    if found is None:
+        pytest.skip("no snakemake: run `make setup`")
+    return [found, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Rules call ``python``: the one that runs these tests."""
+    import sys
+
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+
+
+def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Snakemake in a checkout; its whole output is in ``stdout``."""
+    return subprocess.run(
+        snakemake_command(*arguments),
+        cwd=folder,
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+
+
+def wait_until(condition, limit_s: float = 120.0, process: subprocess.Popen | None = None) -> None:
+    """Poll a condition; fail when it doesn't come true, or when ``process`` ends first."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        assert process is None or process.poll() is None, "the process ended before the condition came true"
+        time.sleep(0.02)
