@@ -40,6 +40,7 @@ $(STAGES)/done: envs/laptop.lock $(LAUNCHER)/done
 
 demo: setup
 	@echo "demo: about 8 minutes on 2 cores; every stage prints its own progress, a second run does nothing"
+	@python -m scripts.unlock
 	$(SNAKEMAKE) --profile laptop --cores $(CORES) --configfile config/demo.yaml
 	@python -m scripts.tables.show_tables --tables demo/rolling demo/signs --table-dir results/tables --report results/report.html
 

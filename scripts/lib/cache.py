@@ -4,9 +4,11 @@ Snakemake deletes a job's outputs before a rerun and after a failure, so a stage
 here. The folder is named by a fingerprint of everything that can change a result; a changed setting starts a new one.
 """
 
+import fcntl
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +26,7 @@ class Cache:
     """A mapping of string keys to JSON values on disk, appended and fsynced item by item.
 
     Args:
-        path: the file this process appends to (one writer per file).
+        path: the file this process appends to; a second process that opens it waits until the first is done.
         also: further cache files of the same fingerprint to read from, e.g. those of sibling jobs.
 
     A line cut short by a kill is dropped and overwritten by the next append.
@@ -35,11 +37,20 @@ class Cache:
         self._values: dict[str, Any] = {}
         for other in also or []:
             self._load(other)
-        whole = self._load(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("ab")
-        if self._file.tell() != whole:
+        self._wait_for_lock()
+        whole = self._load(self.path)
+        if self._file.seek(0, os.SEEK_END) != whole:
             self._file.truncate(whole)
+
+    def _wait_for_lock(self) -> None:
+        """Be the only writer: a killed run can leave a process behind that is still at it, and its work is welcome."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{self.path}: waiting for another process that is writing it", file=sys.stderr, flush=True)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def _load(self, path: Path) -> int:
         """Take in the whole lines of ``path``; return the byte length of that good part."""

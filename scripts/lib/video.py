@@ -5,7 +5,7 @@ counts, average rates and the seeking of most readers are wrong for variable rat
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ Ticks = npt.NDArray[np.int64]
 LEAD_IN_S = 0.15
 """Before a wanted frame everything is decoded for so long, so that the decoder's reordering has settled by then."""
 SKIPPABLE = ("h264",)
-"""Codecs whose unreferenced frames are never needed by any other frame. In HEVC "unreferenced" holds within one temporal
-layer only, and the VP9 and AV1 decoders ignore the request."""
+"""Codecs whose unreferenced frames are never needed by any other frame. In HEVC "unreferenced" holds only within one
+temporal layer, and the VP9 and AV1 decoders ignore the request."""
 GUESSED_STAMPS = ("avi",)
-"""Containers without presentation times: those that the demuxer makes up are wrong with B-frames, decoding times are
-right in the order of a sequential decode, and neither survives a seek."""
+"""Containers without presentation times, one tick a frame. Those that the demuxer makes up are wrong with B-frames; in
+a sequential decode the decoding times do instead (they come in order, and end before the decoder's last frames)."""
 LUMA_8_BIT = ("yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuvj444p", "nv12", "gray")
 
 
@@ -63,9 +63,9 @@ def read_frames(path: Path, record: FrameTimes, indices: Sequence[int]) -> Itera
     """
     ticks = frame_ticks(record)
     wanted = list(indices)
-    if any(later <= sooner for sooner, later in zip(wanted, wanted[1:], strict=False)):
+    if any(later <= sooner for sooner, later in pairwise(wanted)):
         raise ValueError(f"frame indices must rise strictly, got {wanted}")
-    if wanted and not (0 <= wanted[0] and wanted[-1] < len(ticks)):
+    if wanted and (wanted[0] < 0 or wanted[-1] >= len(ticks)):
         raise DataError(f"{path}: asked for frames {wanted[0]} to {wanted[-1]} of {len(ticks)}; plan the frames anew")
     targets = [int(ticks[index]) for index in wanted]
     done = 0
@@ -89,7 +89,7 @@ def read_batch(task: tuple[Path, FrameTimes, Sequence[int], dict[str, Any]]) -> 
 def read_luma(path: Path) -> Iterator[tuple[int, Image]]:
     """Yield (time stamp in ticks, brightness plane (height, width)) of every frame, in order, as fast as decoding goes.
 
-    The plane is as stored, before rotation, and shares memory with the decoder's frame: copy what must outlast the step.
+    The plane is as stored, before rotation, and shares memory with the decoder's frame: copy what must outlast it.
     These are the frames that ``lib.probe`` counts, so the n-th one has index n.
 
     Raises:
@@ -151,33 +151,39 @@ def open_video(path: Path) -> Any:
     Raises:
         DataError: says whether the file is missing, empty, no video at all, or cut before its index.
     """
+    container, why = try_open(Path(path))
+    if container is None:
+        raise DataError(f"{path}: {why}; fetch or render it again")
+    return container
+
+
+def try_open(path: Path) -> tuple[Any, str]:
+    """(the container of ``open_video``, "") or (None, one line saying why there is none)."""
     import av
 
-    path = Path(path)
     if not path.is_file():
-        raise DataError(f"{path}: no such file; fetch or render it again")
+        return None, "no such file"
     if path.stat().st_size == 0:
-        raise DataError(f"{path}: the file is empty; fetch it again")
+        return None, "the file is empty (0 bytes)"
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, ValueError) as error:
-        raise DataError(f"{path}: {_unreadable(path, error)}; fetch it again") from None
-    pictures = [stream for stream in container.streams.video if not _is_cover(stream)]
-    if not pictures:
+        return None, _unreadable(path, error)
+    if not any(_is_picture(stream) for stream in container.streams.video):
         container.close()
-        raise DataError(f"{path}: not a video (no picture track that can be decoded); fetch it again")
-    pictures[0].codec_context.thread_count = 1
-    return container
+        return None, "no picture track that can be decoded (sound only?)"
+    picture_stream(container).codec_context.thread_count = 1
+    return container, ""
 
 
 def _unreadable(path: Path, error: Exception) -> str:
     with path.open("rb") as file:
-        head = file.read(4096)
-    if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide"):
-        return "the MP4 index (moov) is missing or broken: a download or recording that was cut short"
+        head = file.read(12)
+    if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip"):
+        return "the MP4 index (moov) is missing or broken, as in a download or recording that was cut short"
     if head[:4] in (b"\x1aE\xdf\xa3", b"RIFF"):
         return f"the container is broken ({reason(error)})"
-    return f"not a video ({reason(error)})"
+    return "not a video (a text or HTML page saved under this name?)"
 
 
 def reason(error: Exception) -> str:
@@ -187,13 +193,13 @@ def reason(error: Exception) -> str:
 
 def picture_stream(container: Any) -> Any:
     """The track that all functions here decode: the first that is not a cover picture."""
-    return next(stream for stream in container.streams.video if not _is_cover(stream))
+    return next(stream for stream in container.streams.video if _is_picture(stream))
 
 
-def _is_cover(stream: Any) -> bool:
+def _is_picture(stream: Any) -> bool:
     import av
 
-    return bool(stream.disposition & av.stream.Disposition.attached_pic) or stream.codec_context is None
+    return stream.codec_context is not None and not stream.disposition & av.stream.Disposition.attached_pic
 
 
 def sequential(container: Any, trouble: list[str]) -> Iterator[Any]:
@@ -225,7 +231,8 @@ def sequential(container: Any, trouble: list[str]) -> Iterator[Any]:
             if frame.is_corrupt:
                 continue
             if container.format.name in GUESSED_STAMPS:
-                frame.pts = frame.dts
+                early_stamp = frame.dts is None or (last is not None and frame.dts <= last)
+                frame.pts = (last or 0) + 1 if early_stamp else frame.dts
             if frame.pts is not None and (last is None or frame.pts > last):
                 last = frame.pts
                 yield frame
@@ -285,7 +292,7 @@ def _linear_frames(path: Path, targets: list[int]) -> Iterator[Any]:
 
 
 def _seek_frames(path: Path, targets: list[int]) -> Iterator[Any]:
-    """Yield frames with these time stamps as long as seeking finds each; stop silently at the first that it does not."""
+    """Yield frames with these time stamps as long as seeking finds each; stop silently at the first it does not."""
     import av
 
     if not targets:

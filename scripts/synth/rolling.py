@@ -20,13 +20,6 @@ LINES_PER_PAGE = 3
 WORDS_PER_PAGE = (6, 10)
 
 
-@dataclass(frozen=True)
-class Faces:
-    """Faces to draw from, by language."""
-
-    by_language: dict[str, list[fonts.Face]]
-
-
 def scenario(
     source: dict[str, Any], dataset: str, index: int, seed: int, face: fonts.Face, language: str, images: Sequence[Image]
 ) -> Scenario:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scripts.lib import config, jsonl
-from scripts.lib.cells import AXES, Cell, table_cells, table_entries
+from scripts.lib.cells import AXES, Cell, Entry, table_cells, table_entries
 from scripts.lib.errors import DataError
 from scripts.lib.records import Case, FramePlan, FrameTimes, OcrFrame, Prediction, Question, Record, Video
 
@@ -205,3 +205,42 @@ def ocr_block(path: Path, kept: set[tuple[str, int]]) -> dict[str, dict[int, Any
             ]
             block.setdefault(read.video, {})[read.frame] = [read.width, read.height, boxes]
     return block
+
+
+def table_view(
+    spec: dict[str, Any], entries: list[list[Entry]], made: dict[str, Any], source: Path
+) -> dict[str, Any]:
+    """A table as the page draws it: what is shown of each number as text, and its value for sorting and plotting."""
+    rows = made["rows"]
+    if len(rows) != len(entries) or any(len(row["entries"]) != len(asked) for row, asked in zip(rows, entries)):
+        raise DataError(f"{source}: made for another version of the table's YAML; run make_table again")
+    return {
+        "title": spec["title"],
+        "caption": spec.get("caption", ""),
+        "columns": [{"label": column["label"]} for column in spec["columns"]],
+        "rows": [
+            {
+                "label": row["label"],
+                "entries": [_entry_view(entry, number) for entry, number in zip(asked, made_row["entries"], strict=True)],
+            }
+            for row, asked, made_row in zip(spec["rows"], entries, rows, strict=True)
+        ],
+        "footnotes": [["", note] for note in made.get("footnotes", [])],
+    }
+
+
+def _entry_view(entry: Entry, number: dict[str, Any]) -> dict[str, Any]:
+    value = number["value"]
+    return {
+        "cell": str(entry.cell),
+        "metric": entry.metric,
+        "group": entry.group,
+        "value": None if value is None else value * 100,
+        "low": None if number["low"] is None else number["low"] * 100,
+        "high": None if number["high"] is None else number["high"] * 100,
+        "text": "" if value is None else f"{value * 100:.1f}",
+        "interval": "" if number["low"] is None else f"[{number['low'] * 100:.1f}, {number['high'] * 100:.1f}]",
+        "used": f"{number['n']} / {number['total']}",
+        "rank": number.get("rank"),
+        "marks": "",
+    }

@@ -1,4 +1,4 @@
-"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code, so a wrong frame is seen in its pixels."""
+"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code: a wrong frame is seen in its pixels."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +10,7 @@ WIDTH, HEIGHT, BITS = 160, 96, 10
 CELL = WIDTH // BITS
 RATE = 30
 H264_B = {"preset": "veryfast", "bf": "3", "g": "24", "b-adapt": "0", "keyint_min": "24", "sc_threshold": "0"}
+X265 = "bframes=3:pools=none:log-level=none"
 CODECS = {
     "h264": ("libx264", ".mp4", H264_B),
     "h264_open_gop": ("libx264", ".mp4", {**H264_B, "x264-params": "open-gop=1:b-pyramid=normal"}),
@@ -18,18 +19,11 @@ CODECS = {
     "h264_avi_b": ("libx264", ".avi", H264_B),
     "h264_all_intra": ("libx264", ".mp4", {"preset": "ultrafast", "g": "1"}),
     "h264_long_gop": ("libx264", ".mov", {"preset": "veryfast", "bf": "8", "g": "500", "b-pyramid": "strict"}),
-    "hevc": (
-        "libx265",
-        ".mp4",
-        {"preset": "ultrafast", "x265-params": "bframes=3:keyint=24:pools=none:log-level=none"},
-    ),
+    "hevc": ("libx265", ".mp4", {"preset": "ultrafast", "x265-params": f"keyint=24:{X265}"}),
     "hevc_layers": (
         "libx265",
         ".mp4",
-        {
-            "preset": "fast",
-            "x265-params": "bframes=3:b-pyramid=1:temporal-layers=3:keyint=48:pools=none:log-level=none",
-        },
+        {"preset": "fast", "x265-params": f"b-pyramid=1:temporal-layers=3:keyint=48:{X265}"},
     ),
     "vp9": ("libvpx-vp9", ".webm", {"deadline": "realtime", "cpu-used": "8", "g": "24", "auto-alt-ref": "1"}),
     "av1": ("libsvtav1", ".mp4", {"preset": "12", "g": "24", "svtav1-params": "lp=1"}),
@@ -38,7 +32,7 @@ CODECS = {
 
 
 def picture(number: int, width: int = WIDTH, height: int = HEIGHT) -> np.ndarray:
-    """Frame ``number`` as RGB: ten black or white cells above, a moving bar below, red at the top left, blue at the right."""
+    """Frame ``number`` as RGB: ten black or white cells above; red at the left, blue at the right, a moving bar below."""
     frame = np.full((height, width, 3), 90, np.uint8)
     cell = width // BITS
     for bit in range(BITS):

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import av
+import numpy as np
 import yaml
 
 from scripts.lib import jsonl
 from scripts.lib.cells import Cell
 from scripts.lib.files import sha256
-from scripts.lib.records import Case, FramePlan, FrameTimes, OcrBox, OcrFrame, Prediction, Question, Video
+from scripts.lib.records import Case, FramePlan, OcrBox, OcrFrame, Prediction, Question, Video
+from scripts.lib.video import encode_times
 from tests.unit import clips
 
 EVIL = "What does </script><script>alert(1)</script> say?"
@@ -49,7 +52,7 @@ def outcome(i: int) -> tuple[str, float]:
 
 
 def plan(question: Question, n: int) -> FramePlan:
-    if question.key.endswith("q3"):
+    if question.question_id == "q6":
         return FramePlan(key=question.key, video=question.video, status="error:video_undecodable")
     frames = [round(i * 60 / (n - 1)) for i in range(n)]
     return FramePlan(
@@ -97,7 +100,10 @@ def write_dataset(root: Path, asked: list[Question]) -> None:
         Video(id="v1", path=str(root / "gone.mp4"), sha256="1" * 64, n_frames=75, status="ok", **common),
     ]
     jsonl.write(folder / "videos.jsonl", videos)
-    times = [FrameTimes(id=one.id, time_base=(1, RATE), start=0, steps=[(1, 74)]) for one in videos]
+    with av.open(str(clip)) as container:  # the muxer chooses a time base of its own
+        base = container.streams.video[0].time_base
+        ticks = np.array([frame.pts for frame in container.decode(video=0)])
+    times = [encode_times(one.id, ticks, base.as_integer_ratio()) for one in videos]
     jsonl.write(folder / "frame_times.jsonl", times)
 
 
@@ -148,3 +154,13 @@ def build(root: Path, count: int = 12) -> list[str]:
     folders |= {"table-dir": "results/tables", "report": "results/report.html"}
     options = [word for name, path in folders.items() for word in (f"--{name}", str(root / path))]
     return ["--tables", str(root / "config/tables/demo/signs.yaml"), *options]
+
+
+def table_json(spec):
+    values = [(0.31, 0.2), (0.72, 0.8), (0.5, None)]
+    rows = []
+    for row, pair in zip(spec["rows"], values):
+        rows.append({"label": row["label"], "entries": [
+            {"value": v, "low": None if v is None else v - 0.1, "high": None if v is None else v + 0.12, "n": 9, "total": 12, "rank": r}
+            for v, r in zip(pair, [{0.72: 1, 0.5: 2}.get(pair[0]), None])]})
+    return {"rows": rows, "footnotes": ["3 of 12 answers failed (error:engine 3) and are not scored."]}

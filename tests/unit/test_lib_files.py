@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 
 import pytest
 from hypothesis import given
@@ -148,3 +149,25 @@ def test_fingerprint_ignores_key_order_and_sees_every_value():
     assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": 2})
     assert fingerprint("a", "b") != fingerprint("ab")
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path, capsys):
+    path = tmp_path / "work.jsonl"
+    first = Cache(path)
+    first.put("a", 1)
+    opened = threading.Event()
+
+    def second():
+        with Cache(path) as cache:
+            assert "b" in cache, "it must see what the first wrote while it waited"
+            opened.set()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    while "waiting for another process" not in capsys.readouterr().err:
+        pass
+    assert not opened.is_set()
+    first.put("b", 2)
+    first.close()
+    thread.join(10)
+    assert opened.is_set()

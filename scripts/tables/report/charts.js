@@ -21,7 +21,7 @@ function chart(table) {
   new ResizeObserver(() => {
     if (Math.abs(figure.clientWidth - width) > 8) {
       width = figure.clientWidth;
-      redraw();
+      requestAnimationFrame(redraw); // within the observer it would observe itself
     }
   }).observe(figure);
   return figure;
@@ -129,7 +129,8 @@ function lineChart(table, at, lines, width) {
   }
   for (const n of frames) svg.append(text(x(n), height - below + 18, String(n), { class: "tick", "text-anchor": "middle" }));
   svg.append(text(width / 2, height - 6, "frames per question (median)", { class: "tick", "text-anchor": "middle" }));
-  lines.forEach((line, index) => svg.append(lineOf(line, index, x, y)));
+  const aside = (index) => (index - (lines.length - 1) / 2) * Math.min(5, 20 / lines.length); // intervals beside each other
+  lines.forEach((line, index) => svg.append(lineOf(line, index, (n) => x(n) + aside(index), y)));
   const key = lines.map((line, index) => node("li", {}, swatch(index), line.name));
   return [svg, node("ul", { class: "key" }, key)];
 }
