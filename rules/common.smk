@@ -85,7 +85,7 @@ def cell_weights(wildcards):
 
 def sampler_input(need, path):
     """An input function: ``path`` for the samplers whose YAML says that they need it, nothing for the others."""
-    return lambda wildcards: path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler]["needs"] else []
+    return lambda wildcards: path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler].get("needs", []) else []
 
 
 def option(flag, files):

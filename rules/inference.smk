@@ -34,6 +34,7 @@ rule run_cell:
     shell:
         "python -m scripts.infer.run_cell --model {input.model} --prompt {input.prompt}"
         " --resolution {input.resolution} --questions {input.questions} --videos {input.videos}"
-        " --frame-times {input.frame_times} --frames {input.frames} {params.ocr} {params.weights}"
+        " --frame-times {input.frame_times} --frames {input.frames} {params.ocr} --ocr-settings {input.ocr_settings}"
+        " {params.weights} --workers {threads}"
         " --timeout-s {params.timeout_s} --seed {params.seed} --cache resources/cache/predictions"
         " --predictions {output.predictions} --log {log}"

@@ -33,7 +33,9 @@ def check(prompt: dict[str, Any], where: str) -> None:
     if "question" not in used:
         raise ConfigError(f"{where}: template: no {{question}} in it")
     if ("options" in used) != (prompt["answers"] == "option"):
-        raise ConfigError(f"{where}: template: {{options}} belongs to prompts with 'answers: option', and to all of them")
+        raise ConfigError(
+            f"{where}: template: {{options}} belongs to prompts with 'answers: option', and to all of them"
+        )
 
 
 def render(template: str, question: str, options: Sequence[str] | None = None) -> str:

@@ -1,4 +1,4 @@
-"""One model answers all questions of a data set on the frames that one sampler chose: one cell, one file of predictions.
+"""One model answers all questions of a data set on the frames that one sampler chose: one cell, one file.
 
 Every question gets exactly one line, in the order of the questions. Statuses:
 
@@ -68,7 +68,6 @@ class Task:
     frame_times: FrameTimes
     text: str
     ocr: list[OcrFrame] | None
-    resolution: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -117,27 +116,31 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
         [video.sha256, plan.frames, plan.times] if sees_frames else None,
         [frame.model_dump(mode="json") for frame in ocr] if ocr is not None else None,
     )
-    return Task(key, question, plan, video, times, text, ocr, cell.resolution)
+    return Task(key, question, plan, video, times, text, ocr)
 
 
 def _find(known: dict[Any, Any], name: Any, option: str, rule: str) -> Any:
     if name not in known:
-        raise DataError(f"{option}: nothing for {name}; rerun {rule}, its file is older than the questions or the frames")
+        name = " frame ".join(map(str, name)) if isinstance(name, tuple) else name
+        raise DataError(
+            f"{option}: nothing for {name}; rerun {rule}, its file is older than the questions or the frames"
+        )
     return known[name]
 
 
-def decode(task: Task) -> list[Any]:
-    """The frames of one task, at the cell's resolution; runs in a child process."""
-    from scripts.lib.video import read_batch
-
-    return list(read_batch((task.video.path, task.frame_times, task.plan.frames, task.resolution)))
-
-
-def with_frames(cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float) -> Iterator[Outcome[Task, list[Any]]]:
+def with_frames(
+    cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float
+) -> Iterator[Outcome[Task, list[Any]]]:
     """Tasks with their frames, in order; a few are decoded ahead, no more, because frames are large."""
     if not cell.shows_frames:
-        return iter(Outcome(task, []) for task in tasks)
-    return run_all(decode, tasks, workers, timeout_s, ahead=workers + 2)
+        yield from (Outcome(task, []) for task in tasks)
+        return
+    from scripts.lib.video import read_batch
+
+    items = [(Path(task.video.path), task.frame_times, task.plan.frames, cell.resolution) for task in tasks]
+    outcomes = run_all(read_batch, items, workers, timeout_s, ahead=workers + 2)
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        yield Outcome(task, outcome.value, outcome.error)
 
 
 def ask(cell: Cell, answerer: Answerer, task: Task, frames: list[Any]) -> tuple[Reply, float]:
@@ -182,7 +185,9 @@ def prediction(cell: Cell, task: Task, reply: Reply, seconds: float, revision: s
     )
 
 
-def answer_all(cell: Cell, tasks: Sequence[Task], cache: Cache, workers: int, timeout_s: float) -> dict[str, Prediction]:
+def answer_all(
+    cell: Cell, tasks: Sequence[Task], cache: Cache, workers: int, timeout_s: float
+) -> dict[str, Prediction]:
     """Predictions of the tasks by cache key; answers go into the cache, errors do not.
 
     Raises:
@@ -283,15 +288,13 @@ def read_inputs(args: argparse.Namespace, cell: Cell) -> Inputs:
 def open_cache(folder: Path, cell: Cell, predictions: Path) -> Cache:
     """The answers that this setting has given so far, whatever the data set or sampler.
 
-    One file per writer, because several cells of one setting may run at the same time; the files of the others are read.
+    One file per writer, because cells of one setting may run at the same time; the files of the others are read.
     """
     model = {key: value for key, value in cell.model.items() if key not in NOT_ANSWERS}
     prompt = {key: cell.prompt[key] for key in ("answers", "frames", "template")}
     resolution = {key: value for key, value in cell.resolution.items() if key not in ("title", "name")}
     engine = find(cell.model["adapter"]).engine
-    name = fingerprint(
-        model, prompt, cell.system, resolution, weights.identity(cell.weights), engine, cell.seed
-    )
+    name = fingerprint(model, prompt, cell.system, resolution, weights.identity(cell.weights), engine, cell.seed)
     own = folder / name / f"{fingerprint(str(predictions.absolute()))}.jsonl"
     return Cache(own, [path for path in sorted(own.parent.glob("*.jsonl")) if path != own])
 
@@ -310,7 +313,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--weights", type=Path, help="folder of the model's weights, where it has any")
     parser.add_argument("--seed", type=int, default=0, help="for models that sample their reply")
     parser.add_argument("--workers", type=int, default=1, help="processes that decode frames")
-    parser.add_argument("--timeout-s", type=float, default=600, help="a question's frames not decoded by then are given up")
+    parser.add_argument(
+        "--timeout-s", type=float, default=600, help="a question's frames not decoded by then are given up"
+    )
     parser.add_argument("--cache", type=Path, required=True, help="folder where answers are kept as they come")
     parser.add_argument("--predictions", type=Path, required=True, help="predictions.jsonl to write")
     return parser

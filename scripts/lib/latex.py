@@ -2,9 +2,9 @@ r"""Text and tables as LaTeX that compiles everywhere: pure ASCII, and only comm
 
 ``escape`` is the one way any text (cell, caption, heading) gets into LaTeX. It leaves no non-ASCII character, so no
 inputenc, font encoding or Unicode engine is needed: with T1, pdflatex on a small TeX installation starts Metafont to
-draw bitmap fonts, and where that is missing it fails. Accented Latin letters, quotes, dashes, Greek and common signs are
-written as commands. Any other character (Cyrillic, CJK, Malayalam, emoji) is shown by its code point, ``[U+0D2E]``: no
-font of a plain installation has it, and a wrong or missing glyph in a published table would go unseen.
+draw bitmap fonts, and where that is missing it fails. Accented Latin letters, quotes, dashes, Greek and common
+signs are written as commands. Any other character (Cyrillic, CJK, Malayalam, emoji) is shown by its code point,
+``[U+0D2E]``: no font of a plain installation has it, and a wrong or missing glyph in a published table would go unseen.
 
 A table needs booktabs and graphicx in the preamble.
 """
@@ -23,24 +23,23 @@ ACCENTS = {
 }  # fmt: skip
 LETTERS = {
     "æ": r"\ae", "Æ": r"\AE", "œ": r"\oe", "Œ": r"\OE", "ø": r"\o", "Ø": r"\O", "ł": r"\l", "Ł": r"\L", "ß": r"\ss",
-    "ı": r"\i", "ȷ": r"\j", "å": r"\aa", "Å": r"\AA", "£": r"\pounds", "§": r"\S", "¶": r"\P", "©": r"\copyright",
-    "†": r"\dag", "‡": r"\ddag", "…": r"\dots",
+    "ı": r"\i", "ȷ": r"\j", "å": r"\aa", "Å": r"\AA", "…": r"\dots",
 }  # fmt: skip
 GREEK_CAPITALS = ("Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega")
-GREEK_SMALL = ("alpha", "beta", "epsilon", "zeta", "eta", "iota", "kappa", "mu", "nu", "rho", "tau", "chi") + tuple(
-    name.lower() for name in GREEK_CAPITALS
-)
+GREEK_SMALL = ("alpha", "beta", "epsilon", "zeta", "eta", "iota", "kappa", "mu", "nu", "rho", "tau", "chi")
 MATHS = {
     "±": r"\pm", "×": r"\times", "÷": r"\div", "−": "-", "≤": r"\le", "≥": r"\ge", "≠": r"\ne", "≈": r"\approx",
     "→": r"\rightarrow", "←": r"\leftarrow", "↑": r"\uparrow", "↓": r"\downarrow", "·": r"\cdot", "∞": r"\infty",
     "∈": r"\in", "∆": r"\Delta", "µ": r"\mu", "²": "^2", "³": "^3", "°": r"^\circ", "•": r"\bullet",
-    "<": "<", ">": ">", "|": "|",
+    # As text these would come from a bitmap font (TS1), as mathematics they don't.
+    "$": r"\mathdollar", "£": r"\mathsterling", "§": r"\mathsection", "¶": r"\mathparagraph", "†": r"\dagger",
+    "‡": r"\ddagger", "<": "<", ">": ">", "|": "|",
 }  # fmt: skip
-for _name in (*GREEK_CAPITALS, *GREEK_SMALL):
+for _name in (*GREEK_CAPITALS, *map(str.lower, GREEK_CAPITALS), *GREEK_SMALL):
     _case = "SMALL" if _name.islower() else "CAPITAL"
     MATHS[unicodedata.lookup(f"GREEK {_case} LETTER {_name.upper().replace('LAMBDA', 'LAMDA')}")] = "\\" + _name
 PLAIN = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\^{}", "~": r"\~{}", "`": r"\`{}", '"': r"{\ttfamily\char34}",
     # After \\ an opening bracket or a star would be read as its argument; a closing one could end another argument.
     "[": "{[}", "]": "{]}", "*": "{*}",
@@ -144,6 +143,7 @@ def table(layout: Layout, lines: Sequence[Line]) -> str:
             r"\centering",
             rf"\caption{{{escape(layout.caption)}}}",
             rf"\label{{{label(layout.label)}}}",
+            r"\smallskip",
             r"\small",
             r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{first}{'r@{~}l' * len(layout.columns)}}}",

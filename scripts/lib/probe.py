@@ -47,7 +47,8 @@ def probe(path: Path) -> Probe:
         return Probe(status="undecodable", detail=why)
     trouble: list[str] = []
     ticks: list[int] = []
-    first = last = None
+    first: Any = None
+    last: Any = None
     with container:
         stream = picture_stream(container)
         for last in sequential(container, trouble):
@@ -98,5 +99,5 @@ def _promised_end(container: Any, stream: Any) -> float | None:
         hours, minutes, seconds = tag.split(":")
         return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
     if container.duration and len(container.streams) == 1:
-        return ((container.start_time or 0) + container.duration) / 1e6
+        return float((container.start_time or 0) + container.duration) / 1e6
     return None

@@ -132,6 +132,15 @@ class FramePlan(Record):
     """What was unusual, e.g. ``t_question 12.3 s is past the end 10.0 s``."""
 
 
+class Keyframes(Record):
+    """The frames of one video that are worth reading: a line of ``resources/keyframes/<dataset>.jsonl``."""
+
+    id: Id
+    frames: list[int]
+    """Indices in decoding (presentation) order, rising."""
+    times: list[Seconds]
+
+
 class OcrBox(Record):
     """One line of text on one frame."""
 

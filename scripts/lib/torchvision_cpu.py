@@ -1,10 +1,11 @@
 """Makes PyPI's torchvision importable beside a CPU-only torch.
 
 PyPI's Linux wheel of torchvision is a CUDA build whose C extension can't load without CUDA's libraries. Qwen-VL's
-processors only need its transforms, which are plain torch; ``import torchvision`` fails on two missing operators all the
-same. Declaring them is enough: nothing here calls them.
+processors only need its transforms, which are plain torch, but ``import torchvision`` fails on two missing operators.
+Declaring them is enough: nothing here calls them.
 """
 
+import importlib
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,7 @@ def install() -> None:
     spec = importlib.util.find_spec("torchvision")
     if _declared or spec is None or spec.origin is None:
         return
-    import torch
-
+    torch: Any = importlib.import_module("torch")
     try:
         for extension in Path(spec.origin).parent.glob("_C*.so"):
             torch.ops.load_library(str(extension))

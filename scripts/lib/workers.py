@@ -1,4 +1,4 @@
-"""Work in child processes that may hang, crash or leak: items have a time limit, processes get replaced, not mourned."""
+"""Work in child processes that may hang, crash or leak: items have time limits, processes get replaced, not mourned."""
 
 import ctypes
 import multiprocessing

@@ -33,7 +33,7 @@ def option_letter(answer: str, options: Sequence[str]) -> str | None:
     """The letter of the option that an answer names, or None where it names none.
 
     In this order: the answer is or begins with a letter (``B``, ``(B)``, ``B. text``); it names one (``the answer is
-    B``; the last such place counts); it is an option's text, whatever the case. An article ("A green sign") is no letter.
+    B``; the last such place counts); it is an option's text, whatever the case. An article ("A green sign") is none.
     """
     letters = [chr(ord("A") + index) for index in range(len(options))]
     begins = LETTER_FIRST.match(answer.upper() if len(answer) <= 3 else answer)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.lib.errors import ConfigError
-from scripts.lib.records import OcrBox, OcrFrame
+from scripts.lib.records import OcrFrame
 from scripts.models.protocol import Answerer, Reply, Request
 from scripts.ocr.tracks import merge, reading
 
@@ -57,34 +57,23 @@ def pick(question: str, frames: Sequence[OcrFrame], settings: dict[str, Any]) ->
     Args:
         frames: the sampled frames of one video, oldest first.
         settings: as ``scripts.ocr.tracks.merge`` takes them.
+
+    ``now`` is the text on the last frame; ``first`` what appeared first; ``previous`` what went last before the newest
+    text of the last frame came; ``all`` everything in reading order.
     """
     if not frames:
         return ""
     asked, last = asked_for(question), frames[-1]
-    if asked == "now" or len(frames) == 1:  # one frame can't be confirmed by a second sighting
-        return "" if asked == "previous" else lines(last.boxes)
-    tracks = merge(list(frames), settings)
-    if not tracks or asked == "all":
-        return reading(tracks)
+    tracks = merge([last] if asked == "now" else list(frames), settings)
     if asked == "first":
-        start = min(track.t_start for track in tracks)
-        return reading([track for track in tracks if track.t_start == start])
-    present = max((track.t_start for track in tracks if track.t_end >= last.t), default=last.t)
-    gone = [track for track in tracks if track.t_end < present]
-    end = max((track.t_end for track in gone), default=None)
-    return reading([track for track in gone if track.t_end == end])
-
-
-def lines(boxes: Sequence[OcrBox]) -> str:
-    """Text of one frame, top to bottom and left to right within a line."""
-    rows: list[list[OcrBox]] = []
-    for box in sorted(boxes, key=lambda one: one.box[1] + one.box[3]):
-        middle = (box.box[1] + box.box[3]) / 2
-        if rows and rows[-1][0].box[1] <= middle <= rows[-1][0].box[3]:
-            rows[-1].append(box)
-        else:
-            rows.append([box])
-    return " ".join(box.text for row in rows for box in sorted(row, key=lambda one: one.box[0]))
+        start = min((track.t_start for track in tracks), default=None)
+        tracks = [track for track in tracks if track.t_start == start]
+    elif asked == "previous":
+        present = max((track.t_start for track in tracks if track.t_end >= last.t), default=last.t)
+        gone = [track for track in tracks if track.t_end < present]
+        end = max((track.t_end for track in gone), default=None)
+        tracks = [track for track in gone if track.t_end == end]
+    return reading(tracks)
 
 
 def most_similar(text: str, options: Sequence[str]) -> str:

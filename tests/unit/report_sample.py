@@ -1,4 +1,4 @@
-"""A small workflow's worth of records for the tests of the report: two data sets, three cells, one clip really encoded."""
+"""A small workflow's worth of records for the tests of the report: one data set, three cells, one clip."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,13 @@ import av
 import numpy as np
 import yaml
 
+from scripts.judge import score_cell
 from scripts.lib import jsonl
 from scripts.lib.cells import Cell
-from scripts.lib.files import sha256
-from scripts.lib.records import Case, FramePlan, OcrBox, OcrFrame, Prediction, Question, Video
+from scripts.lib.files import sha256, write_text
+from scripts.lib.records import FramePlan, OcrBox, OcrFrame, Prediction, Question, Video
 from scripts.lib.video import encode_times
+from scripts.tables import make_table
 from tests.unit import clips
 
 EVIL = "What does </script><script>alert(1)</script> say?"
@@ -26,6 +28,9 @@ def cell(n: int) -> Cell:
 
 BLIND = Cell("signs", "blind", "uniform_4", "native", "plain")
 CELLS = [cell(2), cell(4), BLIND]
+MISSING = Cell("signs", "later", "uniform_4", "native", "plain")
+TABLE = "config/tables/demo/signs.yaml"
+SCHEMA = Path("config/schemas/table.schema.yaml")
 
 
 def questions(count: int) -> list[Question]:
@@ -35,8 +40,8 @@ def questions(count: int) -> list[Question]:
             video=f"v{i % 2}",
             question_id=f"q{i}",
             question=EVIL if i == 0 else f"What does sign {i} say now?",
-            answers=[OTHER if i == 1 else f"EXIT {i}"],
-            options=["NO", f"EXIT {i}"] if i == 2 else None,
+            answers=[OTHER if i == 1 else f"EMERGENCY EXIT {i}"],
+            options=["NO", f"EMERGENCY EXIT {i}"] if i == 2 else None,
             ground_truth="B" if i == 2 else None,
             t_question=2.0,
             category="now" if i % 3 else "first",
@@ -46,9 +51,21 @@ def questions(count: int) -> list[Question]:
     ]
 
 
-def outcome(i: int) -> tuple[str, float]:
-    """Status and score of a question's answer: of every four one wrong, one nearly right, one failed, one right."""
-    return [("ok", 0.2), ("ok", 0.95), ("error:engine", -1.0), ("ok", 1.0)][i % 4]
+def kind_of(i: int, which: Cell) -> str:
+    """What becomes of a question: one of four kinds in turn, but fewer are right on few frames or none."""
+    worse = {cell(2): {"near": "wrong"}, BLIND: {"near": "wrong", "right": "wrong"}}.get(which, {})
+    kind = ("wrong", "near", "failed", "right")[i % 4]
+    return worse.get(kind, kind)
+
+
+def reply(kind: str, truth: str) -> tuple[str, str]:
+    """Status and answer."""
+    return {
+        "wrong": ("ok", "<b>EXlT</b>"),
+        "near": ("ok", truth[1:]),
+        "failed": ("error:engine", ""),
+        "right": ("ok", truth),
+    }[kind]
 
 
 def plan(question: Question, n: int) -> FramePlan:
@@ -61,31 +78,27 @@ def plan(question: Question, n: int) -> FramePlan:
 
 
 def write_cell(root: Path, which: Cell, asked: list[Question], plans: dict[str, FramePlan]) -> None:
-    predictions, cases = [], []
+    predictions = {}
     for i, question in enumerate(asked):
-        status, score = outcome(i)
-        scored = status == "ok"
-        answer = question.answers[0] if score == 1.0 else "<b>EXlT</b>"
-        predictions.append(
-            Prediction(
-                key=question.key,
-                status=status,
-                raw=f"The sign says {answer}." if scored else "",
-                answer=answer if scored else "",
-                detail="" if scored else "the engine ran out of memory",
-                times=plans[question.key].times if scored and which.model != "blind" else [],
-                width=SIZE[0],
-                height=SIZE[1],
-                engine="reader 1.0",
-                prompt_hash="0123456789abcdef",
-                seconds=0.25,
-            )
+        status, answer = reply(kind_of(i, which), question.answers[0])
+        predictions[question.key] = Prediction(
+            key=question.key,
+            status=status,
+            raw=f"The sign says {answer}." if answer else "",
+            answer=answer,
+            detail="" if status == "ok" else "the engine ran out of memory",
+            times=plans[question.key].times if status == "ok" and which.model != "blind" else [],
+            width=SIZE[0],
+            height=SIZE[1],
+            engine="reader 1.0",
+            prompt_hash="0123456789abcdef",
+            seconds=0.25,
         )
-        metrics = {"rouge_l": score, "exact_match": float(score == 1.0)} if scored else {}
-        case = {"category": question.category, "subsets": question.subsets, "status": status, "metrics": metrics}
-        cases.append(Case(key=question.key, video=question.video, answer=answer if scored else "", **case))
-    jsonl.write(root / "results/predictions" / which.path / "predictions.jsonl", predictions)
+    cases = score_cell.make_cases({question.key: question for question in asked}, predictions, "open")
+    jsonl.write(root / "results/predictions" / which.path / "predictions.jsonl", predictions.values())
     jsonl.write(root / "results/scores" / which.path / "cases.jsonl", cases)
+    scores = score_cell.summary(cases, "open", str(which), draws=200, seed=0)
+    write_text(root / "results/scores" / which.path / "scores.json", json.dumps(scores))
 
 
 def write_dataset(root: Path, asked: list[Question]) -> None:
@@ -122,19 +135,21 @@ def write_table(root: Path) -> None:
     spec = {
         "title": "Signs <demo>",
         "caption": "How well signs are read & understood.",
+        "allow_missing": True,
         "defaults": {"dataset": "signs", "resolution": "native", "prompt": "plain", "metric": "rouge_l"},
         "rows": [
             {"label": f"{one.model}, {one.sampler[8:]} frames", "model": one.model, "sampler": one.sampler}
-            for one in CELLS
+            for one in [*CELLS, MISSING]
         ],
-        "columns": [{"label": "ROUGE-L"}, {"label": "now", "group": "now"}],
+        "columns": [{"label": "ROUGE-L"}, {"label": "now", "group": "now", "over": "Category"}],
     }
-    for path, content in (("tables/demo/signs.yaml", spec), ("schemas/table.schema.yaml", {"type": "object"})):
-        (root / "config" / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / "config" / path).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    made = root / "results/tables/demo/signs.json"
-    made.parent.mkdir(parents=True, exist_ok=True)
-    made.write_text(json.dumps(table_json(spec)), encoding="utf-8")
+    spec["rows"][2]["only"] = ["ROUGE-L"]
+    path = root / TABLE
+    write_text(path, yaml.safe_dump(spec, sort_keys=False))
+    write_text(root / SCHEMA, SCHEMA.read_text(encoding="utf-8"))
+    made = [f"--{form}={root / 'results/tables/demo' / f'signs.{form[:4]}'}" for form in ("tex", "csv", "json")]
+    markdown = f"--markdown={root / 'results/tables/demo/signs.md'}"
+    assert make_table.main([f"--table={path}", f"--scores={root / 'results/scores'}", *made, markdown]) == 0
 
 
 def build(root: Path, count: int = 12) -> list[str]:
@@ -153,14 +168,4 @@ def build(root: Path, count: int = 12) -> list[str]:
     folders = {"scores": "results/scores", "predictions": "results/predictions", "resources": "resources"}
     folders |= {"table-dir": "results/tables", "report": "results/report.html"}
     options = [word for name, path in folders.items() for word in (f"--{name}", str(root / path))]
-    return ["--tables", str(root / "config/tables/demo/signs.yaml"), *options]
-
-
-def table_json(spec):
-    values = [(0.31, 0.2), (0.72, 0.8), (0.5, None)]
-    rows = []
-    for row, pair in zip(spec["rows"], values):
-        rows.append({"label": row["label"], "entries": [
-            {"value": v, "low": None if v is None else v - 0.1, "high": None if v is None else v + 0.12, "n": 9, "total": 12, "rank": r}
-            for v, r in zip(pair, [{0.72: 1, 0.5: 2}.get(pair[0]), None])]})
-    return {"rows": rows, "footnotes": ["3 of 12 answers failed (error:engine 3) and are not scored."]}
+    return ["--tables", str(root / TABLE), *options]

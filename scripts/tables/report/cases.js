@@ -22,7 +22,9 @@ function stateOf(hash) {
   const { cells, tables } = load("report");
   if (!(found.cell in cells)) found.cell = firstCell(tables, cells);
   const cell = cells[found.cell];
-  if (cell && !cell.metrics.includes(found.metric)) found.metric = usualMetric(tables, found.cell) || cell.metrics[0] || "";
+  if (cell && !cell.metrics.includes(found.metric)) {
+    found.metric = usualMetric(tables, found.cell) || cell.metrics[0] || "";
+  }
   if (!(Number(found.threshold) > 0)) found.threshold = FUZZY.test(found.metric) ? "0.9" : "1";
   if (!KINDS.includes(found.filter)) found.filter = "all";
   return found;
@@ -62,19 +64,26 @@ function haystack(at) {
   if (known[at] === undefined) {
     const question = questionOf(state.cell, at);
     const cases = casesOf(state.cell);
-    const parts = [question.key, question.question, ...question.answers, ...(question.options || []), cases.answer[at], cases.raw[at] || ""];
-    known[at] = parts.join("\n").toLowerCase();
+    const asked = [question.key, question.question, ...question.answers, ...(question.options || [])];
+    known[at] = [...asked, cases.answer[at], cases.raw[at] || ""].join("\n").toLowerCase();
   }
   return known[at];
+}
+
+/** How a subset is named as a group: as in the scores, told apart from a category of the same name. */
+function subsetName(questions) {
+  const categories = new Set(questions.map((question) => question.category));
+  return (subset) => (categories.has(subset) ? `subset:${subset}` : subset);
 }
 
 /** Indices of the cell's cases in the chosen group that hold the searched text, whatever their verdict. */
 function inReach() {
   const wanted = state.q.trim().toLowerCase();
   const all = casesOf(state.cell).question.map((_, at) => at);
+  const shown = subsetName(load(`questions:${load("report").cells[state.cell].dataset}`));
   return all.filter((at) => {
     const { category, subsets = [] } = questionOf(state.cell, at);
-    const member = state.group === "all" || category === state.group || subsets.includes(state.group);
+    const member = ["all", category, ...subsets.map(shown)].includes(state.group);
     return member && (!wanted || haystack(at).includes(wanted));
   });
 }
@@ -101,10 +110,12 @@ function showCases() {
 }
 
 function showTally(tally) {
-  const rule = state.metric ? `right means ${state.metric} ${state.threshold === "1" ? "= 1" : `≥ ${state.threshold}`}` : "this cell has no metric";
+  const least = state.threshold === "1" ? "= 1" : `≥ ${state.threshold}`;
+  const rule = state.metric ? `right means ${state.metric} ${least}` : "this cell has no metric";
   const parts = ["right", "wrong", "failed"].map((kind) => `${tally[kind].toLocaleString("en")} ${kind}`);
   if (tally.unscored) parts.push(`${tally.unscored.toLocaleString("en")} without this metric`);
-  document.getElementById("tally").textContent = `${count(matches.length, "case")} shown: ${parts.join(", ")} (${rule})`;
+  const shown = count(matches.length, "case");
+  document.getElementById("tally").textContent = `${shown} shown: ${parts.join(", ")} (${rule})`;
 }
 
 /** Only the rows that can be seen are in the page, and a few around them. */

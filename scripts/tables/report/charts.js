@@ -14,7 +14,8 @@ function chart(table) {
     const kind = lines.length && column.kind !== "bars" ? "lines" : "bars";
     controls.replaceChildren(...choices(table, column, kind, lines.length > 0, redraw));
     const width = Math.max(300, Math.min(900, figure.clientWidth || 640));
-    place.replaceChildren(...(kind === "lines" ? lineChart(table, column.at, lines, width) : [bars(table, column.at, width)]));
+    const drawn = kind === "lines" ? lineChart(table, column.at, lines, width) : [bars(table, column.at, width)];
+    place.replaceChildren(...drawn);
   };
   redraw();
   let width = 0;
@@ -30,7 +31,7 @@ function chart(table) {
 function choices(table, column, kind, both, redraw) {
   const found = [];
   if (table.columns.length > 1) {
-    const columns = table.columns.map((one, at) => [String(at), one.label]);
+    const columns = table.columns.map((one, at) => [String(at), columnName(one)]);
     found.push(select("Plot", columns, String(column.at), (value) => ((column.at = Number(value)), redraw())));
   }
   if (both) {
@@ -40,13 +41,17 @@ function choices(table, column, kind, both, redraw) {
   return found;
 }
 
+const columnName = ({ over, label }) => (over ? `${over}: ${label}` : label);
+const rowName = ({ section, label }) => (section ? `${section} / ${label}` : label);
+
 /** A round upper end and step for an axis from 0. */
 function axis(entries) {
   const most = Math.max(...entries.map((entry) => Math.max(entry.value, entry.high ?? 0)), 1e-9);
   const power = 10 ** Math.floor(Math.log10(most));
   const top = [1, 2, 2.5, 5, 10].map((one) => one * power).find((end) => end >= most * 0.999);
   const step = top / (top / power === 2.5 ? 5 : top / power === 2 ? 4 : 5);
-  return { top, ticks: Array.from({ length: Math.round(top / step) + 1 }, (_, i) => Number((i * step).toPrecision(6))) };
+  const ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
+  return { top, ticks };
 }
 
 function frameOf(width, height, label) {
@@ -62,7 +67,7 @@ const text = (x, y, content, attributes = {}) => draw("text", { x, y, ...attribu
 /** Bars from 0, one per row, its label above it so that it fits any width. */
 function bars(table, at, width) {
   const rows = table.rows.filter((row) => row.entries[at].value !== null);
-  const label = `${table.columns[at].label} of each row, with 95 % intervals`;
+  const label = `${columnName(table.columns[at])} of each row, with 95 % intervals`;
   if (!rows.length) return node("p", { class: "empty" }, "This column has no numbers to plot.");
   const { top, ticks } = axis(rows.map((row) => row.entries[at]));
   const [left, right, step] = [4, 20, 42];
@@ -78,11 +83,11 @@ function bars(table, at, width) {
     const y = index * step + 22;
     const shown = `${entry.text}${entry.interval ? ` ${entry.interval}` : ""}`;
     svg.append(
-      text(left, y - 6, row.label, { class: "label" }),
+      text(left, y - 6, rowName(row), { class: "label" }),
       text(width - right, y - 6, shown, { class: "number", "text-anchor": "end" }),
       draw("rect", { class: "bar", x: x(0), y, width: Math.max(1, x(entry.value) - x(0)), height: 12 }),
     );
-    if (entry.low !== null) {
+    if (entry.low !== undefined) {
       const path = `M${x(entry.low)} ${y + 2}v8M${x(entry.low)} ${y + 6}H${x(entry.high)}M${x(entry.high)} ${y + 2}v8`;
       svg.append(draw("path", { class: "whisker", d: path }));
     }
@@ -90,7 +95,7 @@ function bars(table, at, width) {
   return svg;
 }
 
-/** Rows of one model, data set, resolution, prompt and kind of sampler, by their frames; empty when no line has two points. */
+/** Rows alike in all but the number of frames, in its order; empty when no line would have two points. */
 function series(table, at) {
   const cells = load("report").cells;
   const lines = new Map();
@@ -101,7 +106,7 @@ function series(table, at) {
     const kind = cell.sampler.replace(/_?\d+$/, "");
     const key = [cell.model, kind, cell.dataset, cell.resolution, cell.prompt];
     const line = lines.get(key.join("/")) || { key, points: [] };
-    line.points.push({ frames: cell.frames, entry, label: row.label });
+    line.points.push({ frames: cell.frames, entry, label: rowName(row) });
     lines.set(key.join("/"), line);
   }
   const found = [...lines.values()];
@@ -115,7 +120,7 @@ function series(table, at) {
 /** Lines over the number of frames (a doubling is always as wide), with a key below. */
 function lineChart(table, at, lines, width) {
   const points = lines.flatMap((line) => line.points);
-  const label = `${table.columns[at].label} over the number of frames, with 95 % intervals`;
+  const label = `${columnName(table.columns[at])} over the number of frames, with 95 % intervals`;
   const { top, ticks } = axis(points.map((point) => point.entry));
   const [left, right, above, below, height] = [44, 14, 10, 42, 300];
   const frames = [...new Set(points.map((point) => point.frames))].sort((a, b) => a - b);
@@ -127,9 +132,11 @@ function lineChart(table, at, lines, width) {
     svg.append(draw("line", { class: "grid", x1: left, x2: width - right, y1: y(tick), y2: y(tick) }));
     svg.append(text(left - 6, y(tick) + 4, String(tick), { class: "tick", "text-anchor": "end" }));
   }
-  for (const n of frames) svg.append(text(x(n), height - below + 18, String(n), { class: "tick", "text-anchor": "middle" }));
-  svg.append(text(width / 2, height - 6, "frames per question (median)", { class: "tick", "text-anchor": "middle" }));
-  const aside = (index) => (index - (lines.length - 1) / 2) * Math.min(5, 20 / lines.length); // intervals beside each other
+  const middle = { class: "tick", "text-anchor": "middle" };
+  for (const n of frames) svg.append(text(x(n), height - below + 18, String(n), middle));
+  svg.append(text(width / 2, height - 6, "frames per question (median)", middle));
+  // Intervals at the same number of frames stand beside each other
+  const aside = (index) => (index - (lines.length - 1) / 2) * Math.min(5, 20 / lines.length);
   lines.forEach((line, index) => svg.append(lineOf(line, index, (n) => x(n) + aside(index), y)));
   const key = lines.map((line, index) => node("li", {}, swatch(index), line.name));
   return [svg, node("ul", { class: "key" }, key)];
@@ -141,8 +148,11 @@ function lineOf(line, index, x, y) {
   group.append(draw("path", { class: "line", d: path, "stroke-dasharray": DASHES[index % DASHES.length] }));
   for (const { frames, entry, label } of line.points) {
     const title = `${label}: ${entry.text} ${entry.interval}`;
-    if (entry.low !== null) group.append(draw("path", { class: "interval", d: `M${x(frames)} ${y(entry.low)}V${y(entry.high)}` }));
-    group.append(draw("path", { class: "point", d: markPath(index, x(frames), y(entry.value)) }, draw("title", {}, title)));
+    if (entry.low !== undefined) {
+      group.append(draw("path", { class: "interval", d: `M${x(frames)} ${y(entry.low)}V${y(entry.high)}` }));
+    }
+    const point = { class: "point", d: markPath(index, x(frames), y(entry.value)) };
+    group.append(draw("path", point, draw("title", {}, title)));
   }
   return group;
 }
@@ -150,9 +160,9 @@ function lineOf(line, index, x, y) {
 function swatch(index) {
   const svg = draw("svg", { viewBox: "0 0 34 12", width: 34, height: 12, "aria-hidden": "true" });
   const dash = DASHES[index % DASHES.length];
-  const group = draw("g", { class: `series s${index % 6}` }, draw("path", { class: "line", d: "M0 6H34", "stroke-dasharray": dash }));
-  group.append(draw("path", { class: "point", d: markPath(index, 17, 6) }));
-  svg.append(group);
+  const line = draw("path", { class: "line", d: "M0 6H34", "stroke-dasharray": dash });
+  const point = draw("path", { class: "point", d: markPath(index, 17, 6) });
+  svg.append(draw("g", { class: `series s${index % 6}` }, line, point));
   return svg;
 }
 

@@ -4,8 +4,8 @@
 function showDetail(at) {
   const place = document.getElementById("detail");
   if (at === undefined) {
-    const gone = state.case && matches.length ? `Case ${state.case} is not among these; choose one from the list.` : "No case to show.";
-    place.replaceChildren(node("p", { class: "empty" }, gone));
+    const gone = `Case ${state.case} is not among these; choose one from the list.`;
+    place.replaceChildren(node("p", { class: "empty" }, state.case && matches.length ? gone : "No case to show."));
     return;
   }
   const question = questionOf(state.cell, at);
@@ -26,7 +26,8 @@ function showDetail(at) {
 }
 
 function stepButton(label, key, by, off) {
-  const button = node("button", { type: "button", disabled: off, "aria-keyshortcuts": key }, `${label} `, node("kbd", {}, key));
+  const attributes = { type: "button", disabled: off, "aria-keyshortcuts": key };
+  const button = node("button", attributes, `${label} `, node("kbd", {}, key));
   button.addEventListener("click", () => move(by));
   return button;
 }
@@ -43,7 +44,8 @@ function facts(question, at) {
   add("Answer", node("b", {}, cases.answer[at] || "(empty)"), " ", node("span", { class: `badge ${kind}` }, kind));
   if (cases.raw[at] !== null) add("Raw reply", node("pre", {}, cases.raw[at] || "(empty)"));
   const scores = Object.entries(cases.metrics).filter(([, values]) => values[at] !== null);
-  if (scores.length) add("Scores", node("ul", { class: "scores" }, scores.map(([name, values]) => score(name, values[at]))));
+  const shown = scores.map(([name, values]) => score(name, values[at]));
+  if (scores.length) add("Scores", node("ul", { class: "scores" }, shown));
   if (cases.status[at] !== "ok") add("Status", cases.status[at], cases.detail[at] ? `: ${cases.detail[at]}` : "");
   add("Group", [question.category, ...(question.subsets || [])].join(", "));
   if (question.t_question !== undefined) add("Asked at", seconds(question.t_question));
@@ -60,7 +62,8 @@ function options(question) {
 }
 
 function score(name, value) {
-  return node("li", { class: name === state.metric ? "chosen" : "" }, `${name} ${value.toFixed(3).replace(/\.?0+$/, "")}`);
+  const short = value.toFixed(3).replace(/\.?0+$/, "");
+  return node("li", { class: name === state.metric ? "chosen" : "" }, `${name} ${short}`);
 }
 
 function cost(cases, at) {
@@ -79,7 +82,8 @@ function frames(question, at) {
   const list = plan?.frames || [];
   const title = node("h4", {}, `Frames (${cell.sampler}, ${cell.resolution})`);
   if (!list.length) {
-    return node("div", {}, title, node("p", { class: "empty" }, `No frames: ${plan ? plan.status || "none sampled" : "not sampled"}.`));
+    const why = plan ? plan.status || "none sampled" : "not sampled";
+    return node("div", {}, title, node("p", { class: "empty" }, `No frames: ${why}.`));
   }
   const read = load(`ocr:${cell.dataset}/${cell.sampler}/${cell.resolution}`);
   const used = casesOf(state.cell).used[at];
@@ -99,15 +103,19 @@ function frames(question, at) {
       unused: used ? !used.includes(i) : false,
     }),
   );
-  return node("div", {}, title, notes.map((note) => node("p", { class: "note" }, note)), node("div", { class: "frames" }, figures));
+  const lines = notes.map((note) => node("p", { class: "note" }, note));
+  return node("div", {}, title, lines, node("div", { class: "frames" }, figures));
 }
 
 function frame({ index, t, picture, read, unused }) {
   const [width, height, boxes] = read || [16, 9, []];
   const view = node("div", { class: "view" });
-  if (picture) view.append(node("img", { src: `data:image/jpeg;base64,${picture}`, alt: `Frame at ${seconds(t)}`, decoding: "async" }));
-  else view.append(node("p", { class: "blank" }, "no picture"));
-  if (!picture) view.style.aspectRatio = `${width} / ${height}`;
+  if (picture) {
+    view.append(node("img", { src: `data:image/jpeg;base64,${picture}`, alt: `Frame at ${seconds(t)}` }));
+  } else {
+    view.append(node("p", { class: "blank" }, "no picture"));
+    view.style.aspectRatio = `${width} / ${height}`;
+  }
   const caption = node("figcaption", {}, node("b", {}, seconds(t)), ` frame ${index}`, unused ? ", not given" : "");
   if (boxes.length) view.append(overlay(width, height, boxes));
   const text = boxes.map(([content]) => content).join(" · ");
@@ -122,10 +130,12 @@ function frame({ index, t, picture, read, unused }) {
 
 /** The boxes of the text, in the source's pixels, laid over the picture whatever its size. */
 function overlay(width, height, boxes) {
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "boxes", "aria-hidden": "true" });
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "boxes" });
+  svg.setAttribute("aria-hidden", "true"); // the text is below the picture as well
   for (const [content, confidence, corners] of boxes) {
     const title = draw("title", {}, `${content} (${Math.round(confidence * 100)} % sure)`);
-    svg.append(draw("polygon", { points: corners.join(" "), class: "halo" }), draw("polygon", { points: corners.join(" ") }, title));
+    const points = corners.join(" ");
+    svg.append(draw("polygon", { points, class: "halo" }), draw("polygon", { points }, title));
   }
   return svg;
 }

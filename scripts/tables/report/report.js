@@ -33,30 +33,39 @@ function follow() {
 
 function showControls() {
   const form = document.getElementById("controls");
-  if (!state.cell || form.contains(document.activeElement) && document.activeElement.type === "search") return;
-  const { cells } = load("report");
-  const thresholds = THRESHOLDS.includes(state.threshold) ? THRESHOLDS : [state.threshold, ...THRESHOLDS];
+  const typing = form.contains(document.activeElement) && document.activeElement.type === "search";
+  if (!state.cell || typing) return;
   const focused = [...form.querySelectorAll("select")].indexOf(document.activeElement);
-  form.replaceChildren(
-    select("Cell", cellOptions(), state.cell, (cell) => go({ cell, metric: "", threshold: "", group: "all", case: "" })),
-    select("Metric", cells[state.cell].metrics.map((name) => [name, name]), state.metric, (metric) => go({ metric, threshold: "" })),
-    select("Right if", thresholds.map((one) => [one, one === "1" ? "exactly 1" : `at least ${one}`]), state.threshold, (threshold) => go({ threshold })),
-    select("Show", KINDS.map((kind) => [kind, kind]), state.filter, (filter) => go({ filter, case: "" })),
-    select("Group", groupOptions(), state.group, (group) => go({ group, case: "" })),
-    search(),
-  );
+  form.replaceChildren(...controls(load("report").cells[state.cell]), search());
   if (focused >= 0) form.querySelectorAll("select")[focused].focus();
+}
+
+function controls(cell) {
+  const thresholds = THRESHOLDS.includes(state.threshold) ? THRESHOLDS : [state.threshold, ...THRESHOLDS];
+  const least = thresholds.map((one) => [one, one === "1" ? "exactly 1" : `at least ${one}`]);
+  const names = (list) => list.map((name) => [name, name]);
+  const other = { metric: "", threshold: "", group: "all", case: "" };
+  return [
+    select("Cell", cellOptions(), state.cell, (chosen) => go({ ...other, cell: chosen })),
+    select("Metric", names(cell.metrics), state.metric, (metric) => go({ metric, threshold: "" })),
+    select("Right if", least, state.threshold, (threshold) => go({ threshold })),
+    select("Show", names(KINDS), state.filter, (filter) => go({ filter, case: "" })),
+    select("Group", groupOptions(), state.group, (group) => go({ group, case: "" })),
+  ];
 }
 
 /** Cells under the tables that show them; one that several tables show is listed once. */
 function cellOptions() {
   const { tables, cells } = load("report");
   const seen = new Set();
-  return tables.map((table) => {
-    const names = [...new Set(entriesOf([table]).map((entry) => entry.cell))].filter((name) => name in cells && !seen.has(name));
-    names.forEach((name) => seen.add(name));
-    return { label: table.title, options: names.map((name) => [name, `${name.replaceAll("/", " · ")} (${cells[name].n})`]) };
-  }).filter((group) => group.options.length);
+  const groups = tables.map((table) => {
+    const all = new Set(entriesOf([table]).map((entry) => entry.cell));
+    const fresh = [...all].filter((name) => name in cells && !seen.has(name));
+    fresh.forEach((name) => seen.add(name));
+    const options = fresh.map((name) => [name, `${name.replaceAll("/", " · ")} (${cells[name].n})`]);
+    return { label: table.title, options };
+  });
+  return groups.filter((group) => group.options.length);
 }
 
 function groupOptions() {
@@ -64,7 +73,7 @@ function groupOptions() {
   const of = (names) => [...new Set(names)].sort().map((name) => [name, name]);
   const found = [["all", "all"]];
   const categories = of(questions.map((question) => question.category));
-  const subsets = of(questions.flatMap((question) => question.subsets || []));
+  const subsets = of(questions.flatMap((question) => question.subsets || []).map(subsetName(questions)));
   if (categories.length) found.push({ label: "Categories", options: categories });
   if (subsets.length) found.push({ label: "Subsets", options: subsets });
   return found;
@@ -94,11 +103,11 @@ function showHead(report) {
   const datasets = new Set(cells.map((cell) => cell.dataset));
   const parts = [count(report.tables.length, "table"), count(cells.length, "cell"), count(datasets.size, "data set")];
   document.getElementById("lead").textContent =
-    `Every number of the tables with the cases behind it: ${parts.join(", ")}. A cell is one model answering one data set's ` +
-    `questions on one sampler's frames, at one resolution, with one prompt.`;
+    `Every number of the tables with the cases behind it: ${parts.join(", ")}. A cell is one model answering ` +
+    `one data set's questions on one sampler's frames, at one resolution, with one prompt.`;
   const problems = Object.entries(report.problems).map(([video, why]) => `No pictures of ${video}: ${why}`);
-  const more = problems.length > 5 ? [`No pictures of ${problems.length - 5} further videos; their cases say why.`] : [];
-  const notices = [...report.notes, ...problems.slice(0, 5), ...more];
+  const notices = [...report.notes, ...problems.slice(0, 5)];
+  if (problems.length > 5) notices.push(`No pictures of ${problems.length - 5} further videos; their cases say why.`);
   document.getElementById("notices").append(...notices.map((note) => node("p", { class: "notice" }, note)));
 }
 
@@ -111,13 +120,16 @@ function showOrigin(report) {
     ...Object.entries(report.versions).map(([name, version]) => `${name} ${version}`),
   ];
   place.append(node("p", {}, `This page: ${made.filter(Boolean).join(", ")}.`));
-  const heads = ["Cell", "Engine", "Model revision", "Prompt hash", "Image"].map((head) => node("th", { scope: "col" }, head));
+  const names = ["Cell", "Engine", "Model revision", "Prompt hash", "Image"];
+  const heads = names.map((head) => node("th", { scope: "col" }, head));
   const rows = Object.entries(report.cells).map(([name, { origin }]) => {
-    const values = ["engine", "model_revision", "prompt_hash", "image_digest"].map((key) => origin[key].join(", ") || "–");
+    const keys = ["engine", "model_revision", "prompt_hash", "image_digest"];
+    const values = keys.map((key) => origin[key].join(", ") || "–");
     return node("tr", {}, node("th", { scope: "row" }, name), values.map((value) => node("td", {}, value)));
   });
   const table = node("table", {}, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows));
-  place.append(node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Origin of each cell" }, table));
+  const region = { class: "scroll", tabindex: "0", role: "region", "aria-label": "Origin of each cell" };
+  place.append(node("div", region, table));
 }
 
 function start() {

@@ -12,7 +12,7 @@ function showTables(tables) {
         node("h2", { id }, table.title),
         table.caption ? node("p", { class: "caption" }, table.caption) : null,
         node("div", { class: "scroll", tabindex: "0", role: "region", "aria-labelledby": id }, tableElement(table)),
-        footnotes(table),
+        node("ul", { class: "footnotes" }, table.footnotes.map((note) => node("li", {}, note))),
         chart(table),
       ),
     );
@@ -20,54 +20,38 @@ function showTables(tables) {
 }
 
 function tableElement(table) {
-  const body = node("tbody", {}, table.rows.map((row) => tableRow(table, row)));
-  const heads = ["", ...table.columns.map((column) => column.label)].map((label, at) => {
-    const button = node("button", { type: "button", title: "Sort" }, label || "Row");
-    const head = node("th", { scope: "col", "aria-sort": "none" }, button);
+  const body = node("tbody", {}, table.rows.map(tableRow));
+  const heads = [{ label: "Row", over: "" }, ...table.columns].map(({ label, over }, at) => {
+    const button = node("button", { type: "button", title: "Sort" }, label);
+    const head = node("th", { scope: "col", "aria-sort": "none" }, over ? node("small", {}, over) : null, button);
     button.addEventListener("click", () => sortBy(head, body, at));
     return head;
   });
   return node("table", {}, node("thead", {}, node("tr", {}, heads)), body);
 }
 
-function tableRow(table, row) {
-  return node("tr", {}, node("th", { scope: "row" }, row.label), row.entries.map(number));
+function tableRow(row) {
+  const section = row.section ? node("small", {}, row.section) : null;
+  return node("tr", {}, node("th", { scope: "row" }, section, row.label), row.entries.map(number));
 }
 
-/** One number of a table with its interval, failures and rank. */
+/** One number of a table with its interval and how many it rests on; best is bold, second underlined. */
 function number(entry) {
-  if (entry.value === null) return node("td", { "data-value": "" }, "–", mark(entry));
+  const used = node("small", {}, entry.used);
+  if (!(entry.cell in load("report").cells)) return node("td", { "data-value": "" }, entry.text, used);
   const rank = { 1: "strong", 2: "u" }[entry.rank] || "span";
-  const link = node("a", { href: hashOf({ cell: entry.cell, metric: entry.metric, group: entry.group }) });
-  link.append(node(rank, { class: "value" }, entry.text));
-  link.setAttribute("title", `Show the cases of ${entry.cell}`);
-  return node(
-    "td",
-    { "data-value": entry.value },
-    link,
-    mark(entry),
-    entry.interval ? node("small", { class: "interval" }, entry.interval) : null,
-    node("small", { class: "used" }, entry.used),
-  );
-}
-
-function mark(entry) {
-  return entry.marks ? node("sup", {}, entry.marks) : null;
-}
-
-function footnotes(table) {
-  return node(
-    "ul",
-    { class: "footnotes" },
-    table.footnotes.map(([sign, text]) => node("li", {}, sign ? node("sup", {}, sign) : null, sign ? " " : "", text)),
-  );
+  const href = hashOf({ cell: entry.cell, metric: entry.metric, group: entry.group });
+  const value = node(rank, { class: "value" }, entry.text);
+  const link = node("a", { href, title: `Show the cases of ${entry.cell}` }, value);
+  return node("td", { "data-value": entry.value ?? "" }, link, node("small", {}, entry.interval), used);
 }
 
 /** Sort by a column: numbers from the best down at first, labels from A; a second click turns it round. */
 function sortBy(head, body, at) {
   const numeric = at > 0;
   const before = head.getAttribute("aria-sort");
-  const now = before === "none" ? (numeric ? "descending" : "ascending") : before === "ascending" ? "descending" : "ascending";
+  const first = numeric ? "descending" : "ascending";
+  const now = before === "none" ? first : before === "ascending" ? "descending" : "ascending";
   for (const other of head.parentNode.children) other.setAttribute("aria-sort", "none");
   head.setAttribute("aria-sort", now);
   const turn = now === "ascending" ? 1 : -1;

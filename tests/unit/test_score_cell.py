@@ -1,0 +1,116 @@
+"""Scores of one cell: what is scored and what is only counted, groups, refusals to go on, and the same bytes again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.judge import score_cell
+from scripts.lib import jsonl
+from scripts.lib.records import Case
+from tests.unit import table_sample as sample
+
+CELL = "signs/reader/uniform_4/native/v_q"
+CHOICE = "signs/reader/uniform_4/native/v_q_options"
+
+
+def read(folder: Path) -> dict:
+    return json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+
+
+def test_means_groups_and_intervals(tmp_path: Path) -> None:
+    asked = sample.questions(12)
+    scores = read(sample.score(tmp_path, CELL, asked, sample.predictions(asked, wrong={0, 3, 4})))
+    assert scores["cell"] == CELL
+    assert (scores["n"], scores["n_videos"], scores["statuses"]) == (12, 4, {"ok": 12})
+    exact = scores["metrics"]["exact_match"]
+    assert list(exact) == ["all", "first", "now", "previous", "current", "subset:previous"]
+    assert exact["all"]["value"] == 0.75
+    assert exact["now"]["value"] == 0.5  # questions 0, 3, 6, 9
+    assert exact["first"]["value"] == 0.75
+    assert exact["previous"]["value"] == 1.0
+    assert exact["subset:previous"]["n"] == 8
+    assert exact["all"]["low"] < 0.75 < exact["all"]["high"]
+    assert scores["settings"] == {"answers": "open", "draws": sample.DRAWS, "seed": 3, "level": 0.95}
+
+
+def test_failures_are_counted_and_never_scored(tmp_path: Path) -> None:
+    asked = sample.questions(12)
+    status = {0: "error:video_undecodable", 1: "refused", 2: "truncated", 3: "unanswerable"}
+    out = sample.score(tmp_path, CELL, asked, sample.predictions(asked, wrong={0, 1, 2, 3}, status=status))
+    scores = read(out)
+    counted = {"error:video_undecodable": 1, "ok": 8, "refused": 1, "truncated": 1, "unanswerable": 1}
+    assert scores["statuses"] == counted
+    assert scores["metrics"]["exact_match"]["all"] | {"low": 0, "high": 0} == {
+        "value": round(8 / 9, 6),
+        "low": 0,
+        "high": 0,
+        "n": 12,
+        "n_scored": 9,
+        "n_videos": 4,
+    }
+    cases = list(jsonl.read(out / "cases.jsonl", Case))
+    assert [case.key for case in cases] == [question.key for question in asked]
+    assert [bool(case.metrics) for case in cases] == [False, False, False] + [True] * 9
+
+
+def test_nothing_scored_is_null_not_zero(tmp_path: Path) -> None:
+    asked = sample.questions(3)
+    status = dict.fromkeys(range(3), "error:engine")
+    scores = read(sample.score(tmp_path, CELL, asked, sample.predictions(asked, status=status)))
+    assert scores["metrics"]["rouge_l"]["all"] == {
+        "value": None,
+        "low": None,
+        "high": None,
+        "n": 3,
+        "n_scored": 0,
+        "n_videos": 0,
+    }
+
+
+def test_options_are_scored_by_letter(tmp_path: Path) -> None:
+    asked = sample.questions(12, options=True)
+    scores = read(sample.score(tmp_path, CHOICE, asked, sample.predictions(asked, wrong={5})))
+    assert list(scores["metrics"]) == ["accuracy"]
+    assert scores["metrics"]["accuracy"]["all"]["value"] == round(11 / 12, 6)
+
+
+def test_same_bytes_again_and_no_cell_elsewhere(tmp_path: Path) -> None:
+    asked = sample.questions(12)
+    answered = sample.predictions(asked, wrong={1})
+    out = sample.score(tmp_path, CELL, asked, answered)
+    first = [(out / name).read_bytes() for name in ("scores.json", "cases.jsonl")]
+    sample.score(tmp_path, CELL, asked, answered)
+    assert [(out / name).read_bytes() for name in ("scores.json", "cases.jsonl")] == first
+    assert score_cell.cell_of(Path("elsewhere/predictions.jsonl")) is None
+    assert score_cell.cell_of(Path("a/b/c/d/e/f/predictions.jsonl")) is None
+
+
+@pytest.mark.parametrize("fault", ["missing", "unknown", "twice", "no_options"])
+def test_faults_name_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[str], fault: str) -> None:
+    asked = sample.questions(4, options=fault not in ("no_options",))
+    answered = sample.predictions(asked)
+    sample.score(tmp_path, CELL, asked, answered)
+    key = asked[1].key
+    if fault == "missing":
+        del answered[1]
+    elif fault == "twice":
+        answered.append(answered[1])
+    elif fault == "unknown":
+        key = "signs/vidéo 9/q1"
+        answered.append(answered[1].model_copy(update={"key": key}))
+    else:
+        key = asked[0].key
+    jsonl.write(tmp_path / "predictions" / CHOICE / "predictions.jsonl", answered)
+    prompt = tmp_path / "config/prompts/v_q_options.yaml"
+    assert score_cell.main(sample.command(tmp_path, CHOICE, prompt)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert f"'{key}'" in said
+    assert not (tmp_path / "scores" / CHOICE / "scores.json").exists()
+
+
+def test_a_category_called_all_is_refused() -> None:
+    case = Case(key="k", video="v", category="all", subsets=[], status="ok", answer="", metrics={})
+    with pytest.raises(score_cell.DataError, match="'all'"):
+        score_cell.groups([case])

@@ -1,0 +1,198 @@
+"""Tables from scores: ranks, n used/n, dashes, comparisons, all four forms, and the tables this repository ships."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.lib import config, metrics
+from scripts.lib.cells import table_cells
+from scripts.tables import formats, make_table, rows
+from tests.unit import table_sample as sample
+
+SHIPPED = sorted(path.relative_to(sample.ROOT).as_posix() for path in sample.ROOT.glob("config/tables/*/*.yaml"))
+
+
+def spec(**changes) -> dict:
+    base = {
+        "title": "Signs | now & then",
+        "caption": "50% of “signs” & more",
+        "defaults": {"dataset": "signs", "resolution": "native", "prompt": "v_q", "metric": "exact_match"},
+        "columns": [
+            {"label": "all", "heading": "All", "over": "Exact"},
+            {"label": "now", "heading": "Now", "over": "Exact", "group": "now"},
+            {"label": "choice", "prompt": "v_q_options", "metric": "accuracy"},
+        ],
+        "rows": [
+            {"section": "Größe_1", "label": "four", "model": "reader", "sampler": "uniform_4"},
+            {"section": "Größe_1", "label": "one", "model": "reader", "sampler": "uniform_1"},
+            {"label": "other", "model": "blind", "sampler": "uniform_1", "only": ["all", "now"]},
+        ],
+        "compare": [
+            {"rows": ["Größe_1 / four", "Größe_1 / one"], "column": "all"},
+            {"rows": ["other", "Größe_1 / one"], "column": "now"},
+        ],
+    }
+    return base | changes
+
+
+def make(folder: Path, table: dict, status: dict[int, str] | None = None, skip: str = "") -> list[str]:
+    """Score the cells of the table and write the four forms; return the command line of make_table."""
+    asked = sample.questions(12)
+    choices = sample.questions(12, options=True)
+    for cell, wrong in {
+        "signs/reader/uniform_4/native/v_q": {1},
+        "signs/reader/uniform_1/native/v_q": {0, 1, 2, 3, 5, 6, 7},
+        "signs/blind/uniform_1/native/v_q": set(range(12)),
+    }.items():
+        if cell != skip:
+            sample.score(folder, cell, asked, sample.predictions(asked, wrong, status))
+    for cell in ("signs/reader/uniform_4/native/v_q_options", "signs/reader/uniform_1/native/v_q_options"):
+        sample.score(folder, cell, choices, sample.predictions(choices))
+    sample.config(folder, table)
+    out = folder / "out"
+    command = ["--table", str(folder / "config/tables/p/t.yaml"), "--scores", str(folder / "scores")]
+    for option, suffix in (("tex", "tex"), ("csv", "csv"), ("json", "json"), ("markdown", "md")):
+        command += [f"--{option}", str(out / f"t.{suffix}")]
+    return command
+
+
+def text(folder: Path, suffix: str) -> str:
+    return (folder / f"out/t.{suffix}").read_text(encoding="utf-8")
+
+
+def test_four_forms_of_one_table(tmp_path: Path) -> None:
+    assert make_table.main(make(tmp_path, spec())) == 0
+    tex, markdown, made = text(tmp_path, "tex"), text(tmp_path, "md"), json.loads(text(tmp_path, "json"))
+    assert r"\caption{50\% of {``}signs{''} \& more}" in tex
+    assert r"\multicolumn{4}{c}{Exact} & \multicolumn{2}{c}{} \\" in tex
+    assert r"\textit{Gr\"{o}{\ss{}}e\_1}" in tex.replace(r"\ss{}", r"{\ss{}}")
+    assert r"four & \textbf{91.7} & {\scriptsize {[}" in tex
+    assert r"one & \underline{41.7} &" in tex
+    assert tex.isascii()
+    assert "| Größe_1 / four | **91.7** [" in markdown
+    assert "**Signs \\| now & then**" in markdown
+    assert "| other | 0.0 [0.0, 0.0] | 0.0 [0.0, 0.0] | — |" in markdown
+    states = [[entry["state"] for entry in row["entries"]] for row in made["rows"]]
+    assert states == [["scored"] * 3, ["scored"] * 3, ["scored", "scored", "not_asked"]]
+    first = made["rows"][0]["entries"][0]
+    assert (first["text"], first["used"], first["rank"]) == ("91.7", "12/12", 1)
+    assert first["cell"] == "signs/reader/uniform_4/native/v_q"
+    assert made["spec"]["name"] == "p/t"
+    lines = list(csv.DictReader(text(tmp_path, "csv").splitlines()))
+    assert len(lines) == 8
+    assert float(lines[0]["value"]) == round(11 / 12, 6)
+    assert (lines[1]["group"], lines[1]["n"], lines[1]["n_scored"]) == ("now", "4", "4")
+
+
+def test_equal_values_share_a_rank_and_a_lone_value_is_not_best(tmp_path: Path) -> None:
+    command = make(tmp_path, spec())
+    assert make_table.main(command) == 0
+    made = json.loads(text(tmp_path, "json"))
+    assert [row["entries"][2]["rank"] for row in made["rows"]] == [0, 0, 0]  # both 100.0: no best
+    assert [row["entries"][1]["rank"] for row in made["rows"]] == [1, 2, 0]
+
+
+def test_ranks_follow_the_direction() -> None:
+    def row(value: float | None) -> rows.Row:
+        score = {"value": value, "low": 0.0, "high": 1.0, "n": 1, "n_scored": 1, "n_videos": 2}
+        return rows.Row("x", "", [rows.Number(None, score)])
+
+    table = [row(0.2), row(0.9), row(0.20001), row(None), row(0.5)]
+    assert [r.numbers[0].rank for r in rows.ranked(table, ["higher"])] == [0, 1, 0, 0, 2]
+    assert [r.numbers[0].rank for r in rows.ranked(table, ["lower"])] == [1, 0, 1, 0, 2]
+    assert [r.numbers[0].rank for r in rows.ranked(table, ["none"])] == [0, 0, 0, 0, 0]
+
+
+def test_n_is_said_once_when_all_is_scored_and_beside_the_number_when_not(tmp_path: Path) -> None:
+    table = spec(compare=[])
+    assert make_table.main(make(tmp_path / "whole", table)) == 0
+    whole = text(tmp_path / "whole", "md")
+    assert "n = 12 questions of 4 videos (Exact: All, choice); 4 questions of 4 videos (Exact: Now)" in whole
+    assert "12/12" not in whole
+    status = {0: "error:video_undecodable", 3: "unanswerable"}
+    assert make_table.main(make(tmp_path / "part", table, status)) == 0
+    part = text(tmp_path / "part", "md")
+    assert "] 11/12 |" in part
+    assert "] 3/4 |" in part
+    assert (
+        "Größe_1 / four: 1 error:video_undecodable (not scored), 1 unanswerable (an answer, scored)"
+        " (Exact: All, Exact: Now)." in part
+    )
+    assert "11/12" in text(tmp_path / "part", "tex")
+
+
+def test_comparisons_are_paired_and_corrected(tmp_path: Path) -> None:
+    assert make_table.main(make(tmp_path, spec())) == 0
+    first, second = json.loads(text(tmp_path, "json"))["comparisons"]
+    assert first["value"] == pytest.approx(0.5)
+    assert first["n"] == 12
+    assert second["value"] == pytest.approx(-0.25)
+    assert second["n"] == 4
+    assert first["p_holm"] == pytest.approx(min(1.0, 2 * first["p"]))
+    assert "Größe_1 / four minus Größe_1 / one, Exact: All: +50.0 [" in text(tmp_path, "md")
+    assert "after Holm" in text(tmp_path, "tex")
+
+
+def test_missing_scores_stop_or_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = "signs/blind/uniform_1/native/v_q"
+    assert make_table.main(make(tmp_path / "a", spec(), skip=cell)) == 1
+    said = capsys.readouterr().err
+    assert f"no scores for cell {cell}" in said
+    assert f"snakemake {tmp_path}/a/scores/{cell}/scores.json" in said
+    assert not (tmp_path / "a/out").exists()
+    assert make_table.main(make(tmp_path / "b", spec(allow_missing=True), skip=cell)) == 0
+    assert "| other | –† | –† | — |" in text(tmp_path / "b", "md")
+    assert f"† No scores yet for: {cell}." in text(tmp_path / "b", "md")
+    assert r"other & {--}$\dagger$ & " in text(tmp_path / "b", "tex")
+    assert "no questions scored in both" in text(tmp_path / "b", "md")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"columns": [{"label": "x", "group": "nwo"}]}, "no group 'nwo' (did you mean 'now'?)"),
+        ({"columns": [{"label": "x", "metric": "accuracy"}]}, "has no metric 'accuracy'"),
+        ({"columns": [{"label": "x", "metric": "exact"}]}, "'exact' is not known (did you mean 'exact_match'?)"),
+        ({"columns": [{"label": "x", "metrik": "exact"}]}, "unknown key 'metrik' (did you mean 'metric'?)"),
+        ({"columns": [{"label": "x"}, {"label": "x"}]}, "two columns are called 'x'"),
+        ({"rows": [{"label": "r", "model": "blind", "sampler": "uniform_1"}] * 2}, "two rows are called 'r'"),
+        ({"rows": [{"label": "r", "model": "blind", "sampler": "uniform_1", "only": ["al"]}]}, "no column 'al'"),
+        ({"rows": [{"label": "r", "model": "blind"}]}, "names no sampler"),
+        ({"compare": [{"rows": ["other", "fuor"], "column": "all"}]}, "compare: no row 'fuor'"),
+        ({"compare": [{"rows": ["other", "Größe_1 / one"], "column": "choice"}]}, "don't both have column 'choice'"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict, message: str) -> None:
+    base = {"compare": []} if "rows" in change or "columns" in change else {}
+    if "columns" in change:
+        base["rows"] = [{"label": "r", "model": "blind", "sampler": "uniform_1"}]
+    assert make_table.main(make(tmp_path, spec(**(base | change)))) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_one_video_has_no_interval() -> None:
+    score = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 2, "n_scored": 2, "n_videos": 1}
+    assert formats.interval(rows.Number(None, score)) == ""
+
+
+def test_schema_knows_exactly_the_metrics_there_are() -> None:
+    schema = yaml.safe_load((sample.ROOT / "config/schemas/table.schema.yaml").read_text(encoding="utf-8"))
+    assert schema["properties"]["defaults"]["properties"]["metric"]["enum"] == list(metrics.NAMES)
+
+
+@pytest.mark.parametrize("path", SHIPPED)
+def test_shipped_tables_are_whole(path: str) -> None:
+    table = config.read_file("table", sample.ROOT / path)
+    rows.check(table)
+    assert table_cells(table)
+    names = {row.name for row in (rows.Row(r["label"], r.get("section", ""), []) for r in table["rows"])}
+    columns = {column["label"] for column in table["columns"]}
+    for asked in table.get("compare", []):
+        assert set(asked["rows"]) <= names
+        assert asked["column"] in columns

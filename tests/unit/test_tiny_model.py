@@ -1,0 +1,235 @@
+"""The transformers adapter with real weights (tiny, random), real processors and really decoded frames."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts.infer import run_cell
+from scripts.lib import config, jsonl, video
+from scripts.lib.errors import EngineError
+from scripts.lib.files import sha256
+from scripts.lib.probe import probe
+from scripts.models import hf_image_text as adapter
+from scripts.models.protocol import Request
+from scripts.train import build_tiny_model
+from tests.unit import clips
+from tests.unit.cell_sample import arguments, change, make_inputs, written
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+TIMES = [0.0, 1.04, 3.5, 9.97, 12.3]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    build_tiny_model.build(0, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model():
+    return config.load("model", "tiny_qwen3_vl", ROOT / "config")
+
+
+@pytest.fixture(scope="module")
+def engine(weights, model):
+    return adapter.open_engine(model, weights)
+
+
+def request(times, size=(96, 160), prompt="Was steht da? 何と書いてある", frames=None):
+    rng = np.random.default_rng(0)
+    frames = frames or [rng.integers(0, 255, (*size, 3), dtype=np.uint8) for _ in times]
+    return Request(frames, times, "Lies den Text.", prompt, "Was steht da?", None)
+
+
+def text_of(engine, inputs):
+    """The prompt as the network gets it, runs of placeholders shortened to one."""
+    text = engine.processor.tokenizer.decode(inputs["input_ids"][0].tolist())
+    return re.sub(r"(<\|(?:video|image)_pad\|>)+", r"\1", text)
+
+
+def block(seconds, kind="video"):
+    return f"<{seconds:.1f} seconds><|vision_start|><|{kind}_pad|><|vision_end|>"
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(weights, tmp_path):
+    build_tiny_model.build(0, tmp_path / "again")
+    build_tiny_model.build(1, tmp_path / "other")
+    for file in weights.iterdir():
+        assert sha256(file) == sha256(tmp_path / "again" / file.name), file.name
+    assert sha256(weights / "model.safetensors") != sha256(tmp_path / "other" / "model.safetensors")
+    assert 400_000 < build_tiny_model.build(0, tmp_path / "again") < 500_000
+    assert {path.name for path in tmp_path.iterdir()} == {"again", "other"}
+
+
+@pytest.mark.parametrize("text", ["Straße 東京 ΕΞΟΔΟΣ 🚏\n[t=12.5s] 'A' at [1,22,333,1000]", "<answer>x</answer>"])
+def test_the_tokenizer_gives_back_any_text(engine, text):
+    tokens = engine.processor.tokenizer(text)["input_ids"]
+    assert engine.processor.tokenizer.decode(tokens) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "blocks"),
+    [
+        (4, block((0.0 + 1.04) / 2) + block((3.5 + 9.97) / 2)),
+        (5, block((0.0 + 1.04) / 2) + block((3.5 + 9.97) / 2) + block(12.3)),
+        (2, block((0.0 + 1.04) / 2)),
+        (1, block(0.0, "image")),
+        (0, ""),
+    ],
+)
+def test_time_marks_in_the_prompt_are_the_frames_times(engine, count, blocks):
+    asked = request(TIMES[:count])
+    inputs, used = adapter.prepare(engine, asked)
+    assert text_of(engine, inputs) == (
+        f"<|im_start|>system\nLies den Text.<|im_end|>\n<|im_start|>user\n{blocks}{asked.prompt}<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    assert used["times"] == TIMES[:count] and used["tokens_in"] == inputs["input_ids"].shape[1]
+
+
+def test_decoded_frames_of_an_uneven_clip_keep_their_times(engine, tmp_path):
+    ticks = clips.variable_ticks(40)
+    path = clips.write(tmp_path / "uneven.mkv", frames=40, ticks=ticks, time_base=clips.Fraction(1, 1000))
+    record = video.encode_times("v", np.array(ticks), (1, 1000))
+    picked = [0, 7, 19, 21, 33, 39]
+    times = [float(video.frame_times(record)[index]) for index in picked]
+    frames = list(video.read_frames(path, record, picked))
+    inputs, used = adapter.prepare(engine, request(times, frames=frames))
+    marks = [float(mark) for mark in re.findall(r"<([\d.]+) seconds>", text_of(engine, inputs))]
+    assert marks == [round((a + b) / 2, 1) for a, b in zip(times[::2], times[1::2], strict=True)]
+    for default in (2.0, 24.0):
+        assert marks != [round((a + b) / 2 / default, 1) for a, b in ((0, 1), (2, 3), (4, 5))]
+    assert (used["height"], used["width"]) == (96, 160)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "used_size"),
+    [
+        ((96, 160), 4, (96, 160)),
+        ((360, 640), 5, (352, 640)),
+        ((720, 1280), 4, (384, 672)),
+        ((720, 1280), 1, (384, 672)),
+    ],
+)
+def test_the_size_and_tokens_on_record_are_those_that_went_in(engine, size, count, used_size):
+    inputs, used = adapter.prepare(engine, request(TIMES[:count], size))
+    assert (used["height"], used["width"]) == used_size
+    config_ = engine.network.config
+    placeholders = (inputs["input_ids"] == config_.video_token_id) | (inputs["input_ids"] == config_.image_token_id)
+    assert used["visual_tokens"] == int(placeholders.sum()) > 0
+    pixels = inputs["pixel_values_videos" if count > 1 else "pixel_values"]
+    assert pixels.shape[0] == -(-count // 2) * used_size[0] * used_size[1] // 16**2
+
+
+def test_frames_as_images_carry_a_time_each(engine, model):
+    changed = {**model, "input": {**model["input"], "frames_as": "images"}}
+    images = adapter.Engine(changed, engine.processor, engine.network, "cpu", "")
+    inputs, used = adapter.prepare(images, request(TIMES[:3]))
+    assert "".join(block(seconds, "image") for seconds in TIMES[:3]) in text_of(engine, inputs)
+    assert used["visual_tokens"] == 3 * (96 // 32) * (160 // 32)
+
+
+def test_qwen2_5_vl_gets_the_true_mean_spacing(engine):
+    from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
+
+    processor = Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(), engine.processor.tokenizer, Qwen2VLVideoProcessor(), build_tiny_model.CHAT_TEMPLATE
+    )
+    settings = config.load("model", "qwen2_5_vl_7b", ROOT / "config")["input"]
+    asked = request([1.0, 2.5, 4.0, 5.5])
+    inputs = processor(
+        text=["<|vision_start|><|video_pad|><|vision_end|>"],
+        return_tensors="pt",
+        **adapter.video(processor, asked, settings),
+    )
+    assert [float(value) for value in inputs["second_per_grid_ts"]] == [3.0]  # two frames of 1.5 s
+    assert inputs["video_grid_thw"].tolist() == [[2, 6, 12]]  # 96 x 160 in patches of 14, merged by two
+
+
+def test_a_reply_has_no_placeholders_and_is_the_same_again(engine):
+    asked = request(TIMES[:4])
+    first, second = adapter.answer(engine, asked, 0), adapter.answer(engine, asked, 0)
+    assert (first.raw, first.status) == (second.raw, second.status)
+    assert first.tokens_out == 32 and first.status == "truncated"  # noise rarely ends by itself
+    assert "pad|>" not in first.raw
+
+
+def test_a_sampled_reply_depends_on_seed_and_question_only(weights, model):
+    settings = {**model, "generation": {**model["generation"], "temperature": 1.0}}
+    sampling = adapter.open_engine(settings, weights)
+    one, other = request(TIMES[:2]), request(TIMES[:3])
+    first = adapter.answer(sampling, one, 0).raw
+    adapter.answer(sampling, other, 0)
+    assert adapter.answer(sampling, one, 0).raw == first
+    assert adapter.answer(sampling, one, 1).raw != first
+
+
+def test_statuses_of_finished_replies(engine):
+    def read(text, options=None):
+        tokenizer = engine.processor.tokenizer
+        tokens = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
+        asked = Request([], [], "", "", "", options)
+        found = adapter.reply(engine, asked, tokens, {})
+        return found.status, found.answer, found.detail
+
+    assert read("<think>…</think><answer>Çıkış</answer>") == ("ok", "Çıkış", "")
+    assert read("’Unanswerable’") == ("unanswerable", "’Unanswerable’", "")
+    assert read("(B)", ["ja", "nein"]) == ("ok", "B", "")
+    assert read("weiß nicht", ["ja", "nein"]) == ("ok", "weiß nicht", "names no option")
+
+
+def test_failures_of_the_engine_are_one_line(engine, monkeypatch, tmp_path, model):
+    import torch
+
+    with pytest.raises(EngineError, match="exceed the context of 32768"):
+        adapter.answer(engine, request([], prompt="東" * 20000), 0)
+    with pytest.raises(EngineError):
+        adapter.answer(engine, request(TIMES[:2], prompt="a <|video_pad|> in the question"), 0)
+    with pytest.raises(EngineError, match="fetch or build the weights again"):
+        adapter.open_engine(model, tmp_path)
+
+    def exhausted(**inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr(engine.network, "generate", exhausted)
+    with pytest.raises(EngineError, match="out of GPU memory"):
+        adapter.answer(engine, request(TIMES[:2]), 0)
+
+
+def test_a_whole_cell_from_a_file_on_disk(weights, tmp_path, capsys):
+    folder = make_inputs(tmp_path)
+    clip = clips.write(tmp_path / "clip – 1.mp4", frames=12)
+    for number, path in enumerate([clip, tmp_path / "gone.mp4"]):
+        change(folder / "videos.jsonl", number, path=str(path))
+        times = probe(clip).times.model_dump(mode="json", exclude={"id"})
+        change(folder / "frame_times.jsonl", number, **times)
+    change(folder / "frames.jsonl", 0, frames=[4], times=[4 / 30])
+    args = arguments(folder, "tiny_qwen3_vl", "v_q", "--weights", str(weights))
+    assert run_cell.main(args) == 0
+    found = written(folder)
+    assert [one["status"] for one in found] == ["truncated"] * 3 + ["error:decode"] * 3
+    assert "gone.mp4: no such file" in found[3]["detail"]
+    assert found[0]["times"] == [4 / 30] and len(found[1]["times"]) == 12
+    assert (found[1]["height"], found[1]["width"], found[1]["visual_tokens"]) == (96, 160, 6 * 15)
+    assert found[1]["model_revision"] and found[1]["engine"].startswith("transformers ")
+    assert "frames used at 96x160" in capsys.readouterr().err
+
+    change(folder / "videos.jsonl", 1, path=str(clip))
+    assert run_cell.main(args) == 0
+    assert [one["status"] for one in written(folder)] == ["truncated"] * 6
+    assert "3 of 6 answers are in" in capsys.readouterr().err
+    lengths = {len(list(jsonl.read(folder / "out" / "predictions.jsonl", run_cell.Prediction)))}
+    assert lengths == {6}
+
+
+def test_a_blind_prompt_opens_no_video(weights, tmp_path):
+    folder = make_inputs(tmp_path)  # no video file exists
+    assert run_cell.main(arguments(folder, "tiny_qwen3_vl", "q", "--weights", str(weights))) == 0
+    found = written(folder)
+    assert {one["status"] for one in found} == {"truncated"}
+    assert {(one["height"], one["visual_tokens"], tuple(one["times"])) for one in found} == {(0, 0, ())}
