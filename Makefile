@@ -63,4 +63,4 @@ lock: $(LAUNCHER)/done
 
 # The picture in the README; needs Graphviz.
 dag: setup
-	$(SNAKEMAKE) --configfile config/demo.yaml --rulegraph dot all | dot -Tsvg > docs/rules.svg
+	$(SNAKEMAKE) --configfile config/demo.yaml --rulegraph dot all | dot -Tsvg -Grankdir=LR > docs/rules.svg

@@ -74,9 +74,11 @@ def needs_ocr(model):
 
 def cell_ocr(wildcards):
     """Text on the frames of a cell, for models that read it; nothing for the others."""
-    return f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{wildcards.resolution}.jsonl" if needs_ocr(
-        wildcards.model
-    ) else []
+    return (
+        f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{wildcards.resolution}.jsonl"
+        if needs_ocr(wildcards.model)
+        else []
+    )
 
 
 def cell_weights(wildcards):
@@ -85,7 +87,9 @@ def cell_weights(wildcards):
 
 def sampler_input(need, path):
     """An input function: ``path`` for the samplers whose YAML says that they need it, nothing for the others."""
-    return lambda wildcards: path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler].get("needs", []) else []
+    return lambda wildcards: (
+        path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler].get("needs", []) else []
+    )
 
 
 def option(flag, files):

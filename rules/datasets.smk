@@ -7,12 +7,12 @@ rule build_scenarios:
     output:
         scenarios="resources/datasets/{dataset}/scenarios.jsonl",
         questions="resources/datasets/{dataset}/questions.jsonl",
-    wildcard_constraints:
-        dataset=among(datasets_of("synthetic_rolling", "synthetic_signs")),
     log:
         "logs/build_scenarios/{dataset}.log",
     benchmark:
         "logs/benchmarks/build_scenarios/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=among(datasets_of("synthetic_rolling", "synthetic_signs")),
     container:
         images.path("media")
     resources:
@@ -29,12 +29,12 @@ rule render_videos:
         scenarios="resources/datasets/{dataset}/scenarios.jsonl",
     output:
         manifest="resources/datasets/{dataset}/manifest.jsonl",
-    wildcard_constraints:
-        dataset=among(datasets_of("synthetic_rolling", "synthetic_signs")),
     log:
         "logs/render_videos/{dataset}.log",
     benchmark:
         "logs/benchmarks/render_videos/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=among(datasets_of("synthetic_rolling", "synthetic_signs")),
     container:
         images.path("media")
     threads: 16
@@ -54,12 +54,12 @@ rule fetch_dataset:
     output:
         manifest="resources/datasets/{dataset}/manifest.jsonl",
         questions="resources/datasets/{dataset}/questions.jsonl",
-    wildcard_constraints:
-        dataset=among(datasets_of("local")),
     log:
         "logs/fetch_dataset/{dataset}.log",
     benchmark:
         "logs/benchmarks/fetch_dataset/{dataset}.tsv"
+    wildcard_constraints:
+        dataset=among(datasets_of("local")),
     container:
         images.path("media")
     resources:

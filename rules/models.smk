@@ -6,12 +6,12 @@ rule fetch_model:
         model="config/models/{model}.yaml",
     output:
         weights=directory("resources/models/{model}"),
-    wildcard_constraints:
-        model=among(models_of("hub")),
     log:
         "logs/fetch_model/{model}.log",
     benchmark:
         "logs/benchmarks/fetch_model/{model}.tsv"
+    wildcard_constraints:
+        model=among(models_of("hub")),
     container:
         images.path("base")
     resources:

@@ -10,12 +10,12 @@ rule make_table:
         csv="results/tables/{table}.csv",
         json="results/tables/{table}.json",
         markdown="results/tables/{table}.md",
-    wildcard_constraints:
-        table=among(TABLES),
     log:
         "logs/make_table/{table}.log",
     benchmark:
         "logs/benchmarks/make_table/{table}.tsv"
+    wildcard_constraints:
+        table=among(TABLES),
     container:
         images.path("tables")
     resources:
@@ -31,12 +31,12 @@ rule make_pdf:
         tex="results/tables/{table}.tex",
     output:
         pdf="results/tables/{table}.pdf",
-    wildcard_constraints:
-        table=among(TABLES),
     log:
         "logs/make_pdf/{table}.log",
     benchmark:
         "logs/benchmarks/make_pdf/{table}.tsv"
+    wildcard_constraints:
+        table=among(TABLES),
     container:
         images.path("tables")
     resources:

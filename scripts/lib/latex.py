@@ -79,15 +79,13 @@ def _one(character: str) -> str:
 
 
 def _accented(character: str) -> str | None:
-    """A letter with one accent or more as commands; None where LaTeX's basic commands don't compose it."""
+    """A letter with one accent as a command; None for anything else (a second accent would be set beside the first)."""
     parts = unicodedata.normalize("NFD", character)
-    base, marks = parts[0], parts[1:]
-    if not marks or not base.isascii() or any(mark not in ACCENTS for mark in marks):
+    if len(parts) != 2 or not parts[0].isascii() or parts[1] not in ACCENTS:
         return None
-    composed = {"i": r"\i", "j": r"\j"}.get(base, base) if unicodedata.combining(marks[0]) == 230 else base
-    for mark in marks:
-        composed = f"\\{ACCENTS[mark]}{{{composed}}}"
-    return composed
+    above = unicodedata.combining(parts[1]) == 230
+    base = {"i": r"\i", "j": r"\j"}.get(parts[0], parts[0]) if above else parts[0]
+    return f"\\{ACCENTS[parts[1]]}{{{base}}}"
 
 
 def label(text: str) -> str:
@@ -129,14 +127,15 @@ WIDE_LABEL = 42
 
 def table(layout: Layout, lines: Sequence[Line]) -> str:
     """A floating table with rules of booktabs, shrunk where it is wider than the page (measured by LaTeX itself)."""
-    first = "l" if max(map(len, [line.label for line in lines] or [""])) <= WIDE_LABEL else "p{60mm}"
+    wraps = any(len(line.label) > WIDE_LABEL for line in lines)
+    first = "p{60mm}" if wraps else "l"
     body: list[str] = []
     for position, (section, members) in enumerate(groupby(lines, key=lambda line: line.section)):
         if position:
             body.append(r"\midrule")
         if section:
             body.append(rf"\multicolumn{{{1 + 2 * len(layout.columns)}}}{{l}}{{\textit{{{escape(section)}}}}} \\")
-        body += [_row(line) for line in members]
+        body += [_row(line, wraps) for line in members]
     return "\n".join(
         [
             r"\begin{table}[!htbp]",
@@ -160,9 +159,9 @@ def table(layout: Layout, lines: Sequence[Line]) -> str:
     )
 
 
-def _row(line: Line) -> str:
+def _row(line: Line, wraps: bool) -> str:
     cells = [part for cell in line.cells for part in cell]
-    return " & ".join([escape(line.label), *cells]) + r" \\"
+    return (r"\raggedright " if wraps else "") + " & ".join([escape(line.label), *cells]) + r" \\"
 
 
 def _head(columns: Sequence[Column]) -> list[str]:

@@ -1,5 +1,6 @@
 """The report in a real browser, from file://: what it shows, what it hides, and that it never complains."""
 
+import fcntl
 import json
 import os
 import re
@@ -212,25 +213,34 @@ class Page:
         return json.loads(whole)
 
     def run(self, code):
-        """The value of an expression once the page has had time to follow it."""
-        wait = "await new Promise((done) => setTimeout(done, 250))"
-        code = f"(async () => {{ const value = {code}; {wait}; return value; }})()"
+        """The value of an expression."""
         found = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
+    def expect(self, code, value):
+        """Wait until an expression has a value."""
+        done = f"JSON.stringify({code}) === {json.dumps(json.dumps(value, ensure_ascii=False, separators=(',', ':')))}"
+        self.run(
+            "(async () => { const end = Date.now() + 20000;"
+            f" while (!({done}) && Date.now() < end) await new Promise((next) => setTimeout(next, 20)); }})()"
+        )
+        assert self.run(code) == value
+
     def press(self, key):
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
-        self.run("0")
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     def choose(self, label, value):
         """Pick an option of a select by its label, as a person would."""
         find = f"[...document.querySelectorAll('#controls label')].find((one) => one.textContent.startsWith('{label}'))"
-        self.run(f"(({find}).lastChild.value = '{value}', ({find}).lastChild.dispatchEvent(new Event('change')))")
+        self.run(f"({find}).lastChild.value = '{value}', ({find}).lastChild.dispatchEvent(new Event('change')), 0")
 
-    def text(self, selector):
-        return self.run(f"document.querySelector('{selector}').textContent")
+    def click(self, selector, at=0):
+        self.run(f"document.querySelectorAll('{selector}')[{at}].click()")
+
+    def says(self, selector, text):
+        self.expect(f"document.querySelector('{selector}').textContent", text)
 
 
 @contextmanager
@@ -238,7 +248,7 @@ def opened(report, tmp_path):
     (from_page, send), (receive, to_page) = os.pipe(), os.pipe()
 
     def three_and_four():
-        high = os.dup(from_page), os.dup(to_page)
+        high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (from_page, to_page)]
         os.dup2(high[0], 3)
         os.dup2(high[1], 4)
 
@@ -255,7 +265,9 @@ def opened(report, tmp_path):
             for domain in ("Page", "Network", "Runtime", "Log"):
                 page.call(f"{domain}.enable")
             page.call("Page.navigate", url=report.as_uri())
-            page.run("0")
+            page.expect(
+                "document.readyState === 'complete' && document.querySelectorAll('#list .case').length > 0", True
+            )
             yield page
         finally:
             browser.terminate()
@@ -268,36 +280,35 @@ def test_keys_clicks_and_typing(report, tmp_path):
         page.choose("Cell", READER)
         page.press("j")
         page.press("j")
-        assert page.text("#detail h3") == "What does sign 2 say now?"
-        assert "case=signs%2Fv0%2Fq2" in page.run("location.hash")
+        page.says("#detail h3", "What does sign 2 say now?")
+        page.expect("location.hash.includes('case=signs%2Fv0%2Fq2')", True)
         page.press("k")
-        assert page.text("#detail .steps span") == "2 of 300"
+        page.says("#detail .steps span", "2 of 300")
         page.choose("Show", "wrong")
-        assert page.text("#detail .steps span") == "1 of 75"
-        page.run("document.querySelectorAll('#list .case')[3].click()")
-        assert page.text("#detail h3") == "What does sign 12 say now?"
+        page.says("#detail .steps span", "1 of 75")
+        page.click("#list .case", 3)
+        page.says("#detail h3", "What does sign 12 say now?")
         page.run("document.querySelector('#controls input').focus()")
         page.call("Input.insertText", text="sign 296")
-        assert page.run("0") == 0
-        assert page.run("document.activeElement.value") == "sign 296"
-        assert page.text("#detail h3") == "What does sign 296 say now?"
+        page.says("#detail h3", "What does sign 296 say now?")
         page.press("j")
-        assert page.run("document.activeElement.value") == "sign 296j"
+        page.expect("document.activeElement.value", "sign 296j")
 
 
 def test_sorting_scrolling_links_and_history(report, tmp_path):
+    chosen = "document.querySelector('#controls select').value"
+    order = "[...document.querySelectorAll('.table tbody th')].map((one) => one.textContent.slice(0, 9))"
     with opened(report, tmp_path) as page:
-        order = "[...document.querySelectorAll('.table tbody th')].map((one) => one.textContent.slice(0, 9))"
-        page.run("document.querySelectorAll('.table thead button')[1].click()")
-        assert page.run(order) == ["reader, 4", "reader, 2", "blind, 4 ", "later, 4 "]
-        page.run("document.querySelectorAll('.table thead button')[1].click()")
-        assert page.run(order) == ["blind, 4 ", "reader, 2", "reader, 4", "later, 4 "]
-        page.run("document.querySelectorAll('.table tbody tr')[0].querySelector('a').click()")
-        assert page.run("document.querySelector('#controls select').value") == str(report_sample.BLIND)
+        page.click(".table thead button", 1)
+        page.expect(order, ["reader, 4", "reader, 2", "blind, 4 ", "later, 4 "])
+        page.click(".table thead button", 1)
+        page.expect(order, ["blind, 4 ", "reader, 2", "reader, 4", "later, 4 "])
+        page.click(".table tbody a")
+        page.expect(chosen, str(report_sample.BLIND))
         page.run("history.back()")
-        assert page.run("document.querySelector('#controls select').value") == str(report_sample.cell(2))
+        page.expect(chosen, str(report_sample.cell(2)))
         page.run("document.getElementById('list').scrollTop = 1e6")
-        assert page.run("document.getElementById('rows').lastChild.getAttribute('aria-posinset')") == "300"
+        page.expect("document.getElementById('rows').lastChild.getAttribute('aria-posinset')", "300")
 
 
 @pytest.mark.parametrize("width", [1280, 400])
@@ -306,7 +317,7 @@ def test_nothing_is_fetched_and_nothing_sticks_out(report, tmp_path, width):
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         page.choose("Cell", READER)
         page.press("j")
-        assert page.run("document.documentElement.scrollWidth") <= width
+        page.expect(f"document.documentElement.scrollWidth <= {width}", True)
         asked = [e["params"]["request"]["url"] for e in page.events if e["method"] == "Network.requestWillBeSent"]
         assert {url.split(":", 1)[0] for url in asked} <= {"file", "data"}
         assert sum(url.startswith("file:") for url in asked) == 1

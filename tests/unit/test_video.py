@@ -1,5 +1,6 @@
 """Reading frames: on every kind of file, the same pixels as a plain sequential decode written here, not there."""
 
+import contextlib
 import itertools
 
 import av
@@ -18,10 +19,8 @@ def plain_decode(path):
     """Every frame of a file as stored, by the shortest PyAV loop; errors end it."""
     frames = []
     with av.open(str(path)) as container:
-        try:
+        with contextlib.suppress(av.error.FFmpegError):
             frames.extend(frame.to_ndarray(format="rgb24") for frame in container.decode(video=0))
-        except av.error.FFmpegError:
-            pass
     return frames
 
 
