@@ -55,7 +55,9 @@ def main() -> None:
     parser.add_argument("--dataset", type=Path, action="append", required=True)
     parser.add_argument("--frames", type=int, default=300, help="frames of each video (default 300)")
     parser.add_argument("--rounds", type=int, default=2, help="the least of so many runs counts (default 2)")
-    parser.add_argument("--videos", type=int, default=7, help="first videos of each data set (default 7: each motion once)")
+    parser.add_argument(
+        "--videos", type=int, default=7, help="first videos of each data set (default 7: each motion once)"
+    )
     args = parser.parse_args()
     print(f"{'preset':10} {'video':16} {'frames':>6} {'encoder f/cpu-s':>16} {'all f/cpu-s':>12} {'ratio':>6}")
     for preset in PRESETS:

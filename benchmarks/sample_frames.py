@@ -58,7 +58,7 @@ def ours(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np
     return video.read_frames(path, record, wanted)
 
 
-def linear(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
+def linear(path: Path, _record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
     import av
 
     left = set(wanted)
@@ -72,7 +72,7 @@ def linear(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[
                     return
 
 
-def opencv_set(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
+def opencv_set(path: Path, _record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
     import cv2
 
     capture = cv2.VideoCapture(str(path))
@@ -81,7 +81,7 @@ def opencv_set(path: Path, record: video.FrameTimes, wanted: list[int]) -> Itera
         yield capture.read()[1]
 
 
-def opencv_grab(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
+def opencv_grab(path: Path, _record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
     import cv2
 
     capture = cv2.VideoCapture(str(path))
@@ -92,13 +92,13 @@ def opencv_grab(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iter
         yield capture.retrieve()[1]
 
 
-def decord(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
+def decord(path: Path, _record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
     import decord
 
     yield from decord.VideoReader(str(path), num_threads=1).get_batch(wanted).asnumpy()
 
 
-def torchcodec(path: Path, record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
+def torchcodec(path: Path, _record: video.FrameTimes, wanted: list[int]) -> Iterator[np.ndarray]:
     from torchcodec.decoders import VideoDecoder
 
     frames = VideoDecoder(str(path), seek_mode="exact", num_ffmpeg_threads=1).get_frames_at(wanted).data

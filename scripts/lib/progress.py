@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,19 +18,27 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def track(items: Iterable[T], label: str, total: int, unit: str, every_s: float = 5.0) -> Iterator[T]:
+def track(
+    items: Iterable[T],
+    label: str,
+    total: int,
+    unit: str,
+    every_s: float = 5.0,
+    size: Callable[[T], int] = lambda _: 1,
+) -> Iterator[T]:
     """Yield ``items`` and print ``label  done/total unit  time left`` to stderr as they are finished.
 
     Args:
         label: what the reader looks for, e.g. ``render_videos rolling``.
-        total: number of items expected; with 0 only a closing line is printed.
+        total: number of units expected; with 0 only a closing line is printed.
         every_s: least time between two lines; the last line is always printed.
+        size: how many units an item holds, where it is not one.
     """
     start = last = time.monotonic()
     done = 0
     for item in items:
         yield item
-        done += 1
+        done += size(item)
         now = time.monotonic()
         if now - last >= every_s and done < total:
             left = (now - start) / done * (total - done)

@@ -44,11 +44,11 @@ def _headless_opencv_counts() -> Iterator[None]:
     window system's libraries, which servers and containers lack, so its version answers for both."""
     real = metadata.version
 
-    def version_of(name: str) -> str:
+    def version_of(distribution_name: str) -> str:
         try:
-            return real(name)
+            return real(distribution_name)
         except metadata.PackageNotFoundError:
-            if name != "opencv-contrib-python":
+            if distribution_name != "opencv-contrib-python":
                 raise
             return real("opencv-contrib-python-headless")
 

@@ -94,11 +94,14 @@ def build_parser() -> argparse.ArgumentParser:
 def step(args: argparse.Namespace) -> None:
     rules = settings.read("keyframes", args.settings)
     times = jsonl.read_unique(args.frame_times, FrameTimes, "id")
-    videos = [video for video in jsonl.read(args.videos, Video) if video.usable and video.id in times]
+    videos = [item for item in jsonl.read(args.videos, Video) if item.usable]
+    for item in videos:
+        if item.id not in times:
+            raise DataError(f"{args.frame_times}: no video '{item.id}' of {args.videos}; run probe_videos anew")
     chosen = rules["rule"]
     folder = args.cache / cache.fingerprint("phash64 320x180 32x32", chosen, rules[chosen])
     with cache.Cache(folder / "keyframes.jsonl") as done:
-        tasks: list[Task] = [(video, times[video.id], rules) for video in videos if video.sha256 not in done]
+        tasks: list[Task] = [(item, times[item.id], rules) for item in videos if item.sha256 not in done]
         outcomes = workers.run_all(of_video, tasks, args.workers, timeout_s=args.timeout_s)
         for outcome in progress.track(outcomes, "extract_keyframes", len(tasks), "videos"):
             if outcome.value is None:

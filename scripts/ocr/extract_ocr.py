@@ -132,9 +132,10 @@ def entries(path: Path) -> dict[str, Any]:
     """The whole lines of another run's cache file, which may still be growing: nothing is locked or cut."""
     found: dict[str, Any] = {}
     for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):
-            frame, value = json.loads(line)
-            found[frame] = value
+        if not line.endswith(b"\n"):
+            break
+        frame, value = json.loads(line)
+        found[frame] = value
     return found
 
 
@@ -205,10 +206,7 @@ def plan_items(args: argparse.Namespace) -> list[Item]:
 
 def step(args: argparse.Namespace) -> None:
     items = plan_items(args)
-    todo = [item for item in items if not _finished(item)]
-    total = sum(len(item.frames) for item in todo)
-    for _ in progress.track(_read_all(todo, args.workers), "extract_ocr", total, "frames"):
-        pass
+    read_all([item for item in items if not _finished(item)], args.workers)
     jsonl.write(args.ocr, (record for item in items for record in records(item)))
 
 
@@ -216,8 +214,8 @@ def _finished(item: Item) -> bool:
     return item.path.is_file() and set(map(str, item.frames)) <= set(entries(item.path))
 
 
-def _read_all(items: list[Item], count: int) -> Iterator[int]:
-    """Read the items in child processes; yield once a frame and name the items of which frames are missing.
+def read_all(items: list[Item], count: int) -> None:
+    """Read the items in ``count`` child processes; name those of which frames are missing.
 
     Raises:
         EngineError: the engine does not run here at all.
@@ -226,13 +224,13 @@ def _read_all(items: list[Item], count: int) -> Iterator[int]:
         return
     work = items[0].settings["work"]
     outcomes = workers.run_all(read_item, items, count, work["item_timeout_s"], work["items_per_process"])
-    for outcome in outcomes:
+    total = sum(len(item.frames) for item in items)
+    for outcome in progress.track(outcomes, "extract_ocr", total, "frames", size=lambda done: len(done.item.frames)):
         trouble = Trouble(outcome.error) if outcome.error else outcome.value
         if trouble and trouble.fatal:
             raise EngineError(trouble.why)
         if trouble:
             print(f"extract_ocr  {outcome.item.video.id}: frames missing: {trouble.why}", file=sys.stderr)
-        yield from outcome.item.frames
 
 
 def main(argv: list[str] | None = None) -> int:

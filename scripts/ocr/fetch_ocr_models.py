@@ -28,7 +28,7 @@ from scripts.lib import cli, files
 from scripts.lib.errors import EngineError
 from scripts.ocr import settings
 
-DETECTION = {
+DETECTION: dict[str, Any] = {
     "PreProcess": {
         "transform_ops": [
             {"DecodeImage": {"channel_first": False, "img_mode": "BGR"}},
@@ -53,7 +53,7 @@ DETECTION = {
         "unclip_ratio": 1.5,
     },
 }
-RECOGNITION = {
+RECOGNITION: dict[str, Any] = {
     "PreProcess": {
         "transform_ops": [
             {"DecodeImage": {"channel_first": False, "img_mode": "BGR"}},
@@ -87,7 +87,7 @@ def onnx_characters(network: Path) -> list[str]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(network), options, providers=["CPUExecutionProvider"])
-    text = session.get_modelmeta().custom_metadata_map.get("character")
+    text = str(session.get_modelmeta().custom_metadata_map.get("character", ""))
     if not text:
         raise EngineError(f"{network}: no character list in the network's metadata; take source hub in config/ocr.yaml")
     return text.split("\n")

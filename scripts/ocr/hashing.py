@@ -1,7 +1,7 @@
 """How much two frames differ: a hash of the whole picture, and a measure that also sees small text.
 
-The 64-bit hash answers "is this another scene?". It is blind to a word that moves (platform of most rolling text), so
-"can no text have changed?" is asked of every tile of the picture.
+The 64-bit hash answers "is this another scene?". A word of small letters can move or change without a bit of it
+changing, so "can no text have changed?" is asked of every tile of the picture.
 """
 
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """Tracks in reading order, also where a sheet of text scrolls past from its end: then the last line is seen first."""
 
+from bisect import bisect_right
+from itertools import pairwise
 from statistics import median
 
 from scripts.lib.records import Box, Track
@@ -36,7 +38,7 @@ def speed(track: Track) -> float:
     before, after = median(widths[:some]), median(widths[-some:])
     if len(widths) < 2 or max(before, after) > 1.5 * min(before, after):
         return 0.0
-    return median(_step(a, b) / (tb - ta) for (ta, a), (tb, b) in zip(track.boxes, track.boxes[1:], strict=False))
+    return median(_step(a, b) / (tb - ta) for (ta, a), (tb, b) in pairwise(track.boxes))
 
 
 def _step(a: Box, b: Box) -> float:
@@ -57,7 +59,7 @@ def _sheets(tracks: list[Track], height: int, gap_s: float) -> tuple[list[list[T
             sheets[-1].append(track)
             end = max(end, track.t_end)
     grouped = {id(track) for sheet in sheets for track in sheet}
-    rest = []
+    rest: list[Track] = []
     for track in tracks:
         if id(track) in grouped:
             continue
@@ -84,13 +86,12 @@ def _by_place(sheet: list[Track]) -> list[Track]:
 def _way(sheet: list[Track]) -> dict[float, float]:
     """How far the sheet has moved down since its first sighting, in px, at each time at which any of it was seen."""
     times = sorted({t for track in sheet for t, _ in track.boxes})
+    previous = {after: before for before, after in pairwise(times)}
     steps: dict[float, list[float]] = {t: [] for t in times}
     for track in sheet:
-        for (ta, a), (tb, b) in zip(track.boxes, track.boxes[1:], strict=False):
-            passed = [t for t in times if ta < t <= tb]
-            for t in passed:
-                share = (t - max(ta, max(earlier for earlier in times if earlier < t))) / (tb - ta)
-                steps[t].append(_step(a, b) * share)
+        for (ta, a), (tb, b) in pairwise(track.boxes):
+            for t in times[bisect_right(times, ta) : bisect_right(times, tb)]:
+                steps[t].append(_step(a, b) * (t - max(ta, previous[t])) / (tb - ta))
     way, total = {}, 0.0
     for t in times:
         total += median(steps[t]) if steps[t] else 0.0

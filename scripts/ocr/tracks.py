@@ -17,13 +17,12 @@ cannot be expected. Tracks are in reading order: by first appearance, and within
 sheet.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from scripts.lib.records import Box, OcrFrame, Track
+from scripts.lib.records import Box, OcrBox, OcrFrame, Track
 from scripts.ocr import matching, scroll
 from scripts.ocr.matching import columns_overlap, iou, rows_overlap
 
@@ -58,7 +57,7 @@ class Open:
 
     last: Reading
     core: list[str]
-    votes: Counter[str] = field(default_factory=Counter)
+    votes: dict[str, float] = field(default_factory=dict)
     boxes: list[tuple[float, Box]] = field(default_factory=list)
     direction: int = 0
     """1 once text was appended, -1 once text was put in front."""
@@ -71,6 +70,10 @@ class Open:
             return "".join(self.core).strip()
         return max(self.votes, key=self.votes.__getitem__)
 
+    def vote(self, reading: Reading) -> None:
+        """Count a reading of the whole text."""
+        self.votes[reading.text] = self.votes.get(reading.text, 0) + reading.weight
+
     @property
     def sightings(self) -> int:
         return len(self.boxes)
@@ -79,7 +82,7 @@ class Open:
         """Note where it is now; several boxes of one frame are one sighting.
 
         Args:
-            part: only a piece of the text was found; where it stands, that is no reason to look for it in a smaller place.
+            part: only a piece of the text was found, which does not make the place of standing text smaller.
         """
         if self.boxes and self.boxes[-1][0] == reading.t:
             box = self.boxes[-1][1]
@@ -116,20 +119,23 @@ def reading(tracks: list[Track]) -> str:
 def _paper_literal(frames: list[OcrFrame], delta: float, theta: float) -> list[Track]:
     found: list[Open] = []
     for frame in frames:
-        for index in matching.reading_order([box.box for box in frame.boxes]):
-            line = frame.boxes[index]
-            now = Reading(line.text, [], line.box, frame.t, (frame.width, frame.height), line.confidence, False)
+        lines = [line for line in frame.boxes if line.text.strip()]
+        for index in matching.reading_order([line.box for line in lines]):
+            now = _reading(frame, lines[index], edge=0)
             for track in found:
                 if matching.similarity(now.text, track.text) > delta and iou(now.box, track.last.box) > theta:
                     break
             else:
                 track = Open(now, [])
                 found.append(track)
-            track.votes[now.text] = max(track.votes[now.text], now.weight)
+            track.votes[now.text] = max(track.votes.get(now.text, 0), lines[index].confidence)
             track.see(now, part=False)
-    return [
-        _record(track, frames) for track in sorted(found, key=lambda track: (track.boxes[0][0], track.boxes[0][1][1]))
-    ]
+    return [_record(track, frames) for track in sorted(found, key=_first_seen)]
+
+
+def _first_seen(track: Open) -> tuple[float, float, float]:
+    t, box = track.boxes[0]
+    return t, box[1], box[0]
 
 
 def _motion_aware(frames: list[OcrFrame], rules: dict[str, Any]) -> list[Track]:
@@ -166,13 +172,14 @@ def _follow(frame: OcrFrame, live: list[Open], rules: dict[str, Any]) -> list[Op
     for now in _readings(frame, rules):
         free = [track for track in live if track not in taken]
         track = _stitch(now, free, rules) or _grow(now, free, rules) or _same(now, free, rules)
-        part = None if track else _sub(now, live, rules)
-        if not track and not part:
-            track = Open(now, now.core, Counter({now.text: now.weight}))
+        whole = track is not None
+        track = track or _sub(now, live, rules)
+        if track is None:
+            track = Open(now, now.core, {now.text: now.weight})
             opened.append(track)
-        goes_to = track or part
-        goes_to.see(now, part=track is None)
-        taken.append(goes_to)
+            whole = True
+        track.see(now, part=not whole)
+        taken.append(track)
     return opened
 
 
@@ -184,7 +191,7 @@ def _readings(frame: OcrFrame, rules: dict[str, Any]) -> list[Reading]:
     ]
 
 
-def _reading(frame: OcrFrame, line: Any, edge: float) -> Reading:
+def _reading(frame: OcrFrame, line: OcrBox, edge: float) -> Reading:
     margin = edge * frame.width
     left, top, right, bottom = line.box
     cut_left, cut_right = left <= margin, right >= frame.width - margin
@@ -238,7 +245,7 @@ def _grow(now: Reading, tracks: list[Open], rules: dict[str, Any]) -> Open | Non
             and matching.inside_columns(last, now.box) > 0.9
             and matching.starts_with(now.text, track.text, rules["similar"] - 0.1)
         ):
-            track.votes = Counter({now.text: now.weight})
+            track.votes = {now.text: now.weight}
             track.core = now.core
             return track
     return None
@@ -257,7 +264,7 @@ def _same(now: Reading, tracks: list[Open], rules: dict[str, Any]) -> Open | Non
         fits,
         key=lambda track: (round(1 - matching.similarity(now.text, track.text), 1), _distance(now.box, track.last.box)),
     )
-    track.votes[now.text] += now.weight
+    track.vote(now)
     track.core = track.core or now.core
     return track
 
@@ -297,16 +304,16 @@ def _absorb(tracks: list[Open], rules: dict[str, Any]) -> list[Open]:
 
 
 def _is_piece(track: Open, other: Open, rules: dict[str, Any]) -> bool:
-    if not matching.contained(track.text, other.text, rules["similar"]):
-        return False
     (start, first), (end, last) = track.boxes[0], track.boxes[-1]
     if start > other.boxes[-1][0] + rules["gap_s"] or end < other.boxes[0][0] - rules["gap_s"]:
         return False
     after = next((box for t, box in other.boxes if t > end), other.boxes[-1][1])
     pairs = [(first, _at(other, start)), (last, _at(other, end)), (last, after)]
-    in_row = all(rows_overlap(mine, its) > rules["overlap"] for mine, its in pairs)
+    in_row = all(rows_overlap(mine, its) > rules["overlap"] for mine, its in pairs)  # no line that scrolls into its row
     in_place = any(matching.inside_columns(mine, its) > rules["overlap"] for mine, its in pairs)
-    return in_row and (in_place or bool(other.direction))
+    return (
+        in_row and (in_place or bool(other.direction)) and matching.contained(track.text, other.text, rules["similar"])
+    )
 
 
 def _at(track: Open, t: float) -> Box:

@@ -55,7 +55,7 @@ def sample_moment_aware(times: Seconds, moments: Moments, *, n: int) -> Indices:
         raise LacksMomentError("answer_time")
     limit = allowed(times, moments)
     asked = asked_at(times, moments)
-    around_answer = _window(times, limit, min(moments.t_answer, asked))
+    around_answer = _window(times, limit, moments.t_answer)
     around_question = _window(times, limit, asked)
     if np.intersect1d(around_answer, around_question).size:
         return spread(times, np.union1d(around_answer, around_question), n)

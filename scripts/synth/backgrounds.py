@@ -37,9 +37,13 @@ def images(folder: Path | None) -> list[Image]:
     """
     if folder is None:
         return []
-    files = sorted(path for path in Path(folder).iterdir() if path.suffix.lower() in SUFFIXES) if folder.is_dir() else []
+    files = (
+        sorted(path for path in Path(folder).iterdir() if path.suffix.lower() in SUFFIXES) if folder.is_dir() else []
+    )
     if not files:
-        raise ConfigError(f"{folder}: no {', '.join(SUFFIXES)} file there; put pictures in it or set `backgrounds: procedural`")
+        raise ConfigError(
+            f"{folder}: no {', '.join(SUFFIXES)} file there; put pictures in it or set `backgrounds: procedural`"
+        )
     return [Image(path.name, hashlib.sha256(path.read_bytes()).hexdigest()[:16]) for path in files]
 
 

@@ -1,10 +1,10 @@
 """Draw the scenarios of a synthetic data set: which text is shown when, where and how, and the questions about it.
 
-Two kinds: ``synthetic_rolling`` follows the rolling-text subset of ViTexQA (sections 0.B.2 and 0.C.2 of the paper: seven
-motions, background sequences, one fixed question per video), ``synthetic_signs`` shows first-person walks past signs
-with timestamped questions. Everything random is drawn here from the data set's seed, so the same YAML and fonts give the
-same files byte for byte, and the truth (strings, times, boxes) exists before anything is rendered. The words stand in
-for those of COCA, a licensed corpus that the paper samples from: they come from wordfreq.
+Two kinds: ``synthetic_rolling`` follows the rolling-text subset of ViTexQA (sections 0.B.2 and 0.C.2 of the paper:
+seven motions, background sequences, one fixed question per video), ``synthetic_signs`` shows first-person walks past
+signs with timestamped questions. Everything random is drawn here from the data set's seed, so the same YAML and fonts
+give the same files byte for byte, and the truth (strings, times, boxes) exists before anything is rendered. The words
+stand in for those of COCA, a licensed corpus that the paper samples from: they come from wordfreq.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from scripts.lib.errors import ConfigError
 from scripts.lib.records import Question, Scenario
 from scripts.synth import backgrounds, fonts, rolling, signs, words
 
+RANGES = ("fps", "duration_s", "font_size", "background_s", "signs")
 KINDS = ("synthetic_rolling", "synthetic_signs")
 
 
@@ -78,12 +79,16 @@ def load_dataset(path: Path) -> dict[str, Any]:
     """The YAML of a synthetic data set.
 
     Raises:
-        ConfigError: refused by the schema, or of another kind.
+        ConfigError: refused by the schema, of another kind, or with a range whose ends are the wrong way round.
     """
     dataset = config.read_file("dataset", path)
     kind = dataset["source"]["kind"]
     if kind not in KINDS:
         raise ConfigError(f"{path}: source.kind is '{kind}', which is not rendered; use one of {', '.join(KINDS)}")
+    for key in RANGES:
+        low, high = dataset["source"].get(key, (0, 0))
+        if low > high:
+            raise ConfigError(f"{path}: source.{key}: [{low}, {high}] is the wrong way round; write [{high}, {low}]")
     return dataset
 
 

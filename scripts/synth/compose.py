@@ -138,7 +138,9 @@ def rolling_painter(scenario: Scenario, faces: Sequence[fonts.Face], folder: Pat
             page = look["lines"][k]["page"]
             for other in [other for other in made if look["lines"][other]["page"] < page]:
                 del made[other]
-            made[k] = sprites.text_sprite(font, look["lines"][k]["text"], look["colour"], look["opacity"], look["shadow"])
+            made[k] = sprites.text_sprite(
+                font, look["lines"][k]["text"], look["colour"], look["opacity"], look["shadow"]
+            )
         return made[k]
 
     def paint(frame: int, planes: Planes) -> None:

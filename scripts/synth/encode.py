@@ -17,10 +17,14 @@ def require_encoder() -> None:
     import av
 
     if ENCODER not in av.codecs_available:
-        raise EngineError(f"PyAV {av.__version__} has no {ENCODER} encoder; install the wheel of the package av from PyPI")
+        raise EngineError(
+            f"PyAV {av.__version__} has no {ENCODER} encoder; install the wheel of the package av from PyPI"
+        )
 
 
-def encode(path: Path, frames: Iterable["av.VideoFrame"], width: int, height: int, fps: int, options: dict[str, Any]) -> int:
+def encode(
+    path: Path, frames: Iterable["av.VideoFrame"], width: int, height: int, fps: int, options: dict[str, Any]
+) -> int:
     """Write frames (yuv420p, pts counted in frames) to an mp4; return how many.
 
     Args:
@@ -43,5 +47,7 @@ def encode(path: Path, frames: Iterable["av.VideoFrame"], width: int, height: in
                 count += 1
             container.mux(stream.encode())
     except av.error.FFmpegError as error:
-        raise EngineError(f"{path}: not written ({error.strerror}); check the free space and the encoder settings") from None
+        raise EngineError(
+            f"{path}: not written ({error.strerror}); check the free space and the encoder settings"
+        ) from None
     return count

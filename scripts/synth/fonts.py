@@ -6,7 +6,7 @@ A face is named by its family and file name, never by its path, so a scenario ma
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -42,7 +42,8 @@ class Face:
     path: Path
 
 
-def find(system: bool) -> list[Face]:
+@lru_cache(maxsize=2)
+def find(system: bool) -> tuple[Face, ...]:
     """All faces fit for text, sorted by family, style and file name; thin weights and doubles are left out.
 
     Args:
@@ -53,7 +54,7 @@ def find(system: bool) -> list[Face]:
     faces: dict[tuple[str, str], Face] = {}
     for face in sorted(face for face in map(_face, sorted(set(listed))) if face):
         faces.setdefault((face.family, face.style), face)
-    return sorted(faces.values())
+    return tuple(sorted(faces.values()))
 
 
 def covering(faces: Iterable[Face], characters: Iterable[str]) -> list[Face]:
@@ -67,7 +68,7 @@ def families(faces: Iterable[Face]) -> list[str]:
     return sorted({face.family for face in faces})
 
 
-def require(faces: Sequence[Face], least: int, where: str) -> None:
+def require(faces: Iterable[Face], least: int, where: str) -> None:
     """Refuse a set of faces of fewer than ``least`` families.
 
     Raises:
@@ -87,9 +88,7 @@ def resolve(faces: Iterable[Face], family: str, file: str) -> Face:
     for face in faces:
         if (face.family, face.file) == (family, file):
             return face
-    raise ConfigError(
-        f"font '{family}' ({file}) is not installed here; install it or run build_scenarios again with the fonts there are"
-    )
+    raise ConfigError(f"font '{family}' ({file}) is not installed here; install it, or run build_scenarios again")
 
 
 @lru_cache(maxsize=64)

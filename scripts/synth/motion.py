@@ -115,9 +115,7 @@ def sign_poses(look: dict[str, Any], width: int, height: int, frame: int, fps: i
     ]
 
 
-def _sign_pose(
-    item: int, sign: dict[str, Any], view: tuple[float, float], width: int, height: int, frame: int
-) -> Pose:
+def _sign_pose(item: int, sign: dict[str, Any], view: tuple[float, float], width: int, height: int, frame: int) -> Pose:
     """A board fixed in the world, except while it comes and goes."""
     x, y = sign["anchor"][0] - view[0], sign["anchor"][1] - view[1]
     board_width, board_height = sign["board"]
@@ -176,6 +174,17 @@ def shown_texts(
         for item, boxes in zip(items, seen, strict=True)
         if boxes
     ]
+
+
+def box_at(shown: ShownText, t: float) -> Box | None:
+    """Where a text is at ``t`` seconds: on the straight line between two logged boxes; None when it is not shown."""
+    after = next((k for k, (time, _) in enumerate(shown.boxes) if time >= t), None)
+    if after is None or (after == 0 and shown.boxes[0][0] > t):
+        return None
+    (t1, b1), (t0, b0) = shown.boxes[after], shown.boxes[max(0, after - 1)]
+    share = (t - t0) / (t1 - t0) if t1 > t0 else 1.0
+    left, top, right, bottom = (a + share * (b - a) for a, b in zip(b0, b1, strict=True))
+    return left, top, right, bottom
 
 
 def _rounded(box: Box) -> Box:

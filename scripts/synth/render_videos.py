@@ -6,6 +6,7 @@ rendered. The manifest lists every video in the order of the scenarios.
 """
 
 import argparse
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class Job:
     path: Path
     encoder: dict[str, Any]
     backgrounds: Path | None
+    system_fonts: bool
 
 
 def print_of(scenario: Scenario, encoder: dict[str, Any]) -> str:
@@ -59,8 +61,12 @@ def render(job: Job) -> int:
     if finished(job):
         return 0
     scenario, note = job.scenario, job.path.with_suffix(".json")
-    faces = fonts.find(system=True)
-    note.unlink(missing_ok=True)  # first: a kill between the two writes must not leave a note that vouches for the wrong video
+    faces = fonts.find(job.system_fonts)
+    note.unlink(
+        missing_ok=True
+    )  # first: a kill between the two writes must not leave a note that vouches for the wrong video
+    for left in job.path.parent.glob(f".{glob.escape(scenario.id[:80])}.*{job.path.suffix}"):
+        left.unlink()  # what a killed run was writing
     with files.atomic_path(job.path) as temporary:
         made = compose.frames(scenario, faces, job.backgrounds)
         count = encode.encode(temporary, made, scenario.width, scenario.height, scenario.fps, job.encoder)
@@ -87,7 +93,13 @@ def step(args: argparse.Namespace) -> None:
     encode.require_encoder()
     args.videos.mkdir(parents=True, exist_ok=True)
     jobs = [
-        Job(made, args.videos / f"{made.id}.mp4", source["encoder"], background_folder(source))
+        Job(
+            made,
+            args.videos / f"{made.id}.mp4",
+            source["encoder"],
+            background_folder(source),
+            source["fonts"] == "system",
+        )
         for made in scenarios.values()
     ]
     _render_all([job for job in jobs if not finished(job)], dataset["name"], args.workers)
@@ -114,7 +126,9 @@ def _render_all(jobs: list[Job], name: str, count: int) -> None:
         if outcome.error is not None
     ]
     if failed:
-        raise EngineError(f"{failed[0].item.path}: {failed[0].error} ({len(failed)} of {len(jobs)} videos failed; rerun to retry)")
+        raise EngineError(
+            f"{failed[0].item.path}: {failed[0].error} ({len(failed)} of {len(jobs)} videos failed; rerun to retry)"
+        )
 
 
 def main(argv: list[str] | None = None) -> int:

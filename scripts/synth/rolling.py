@@ -1,6 +1,7 @@
-"""Scenarios of rolling text (ViTexQA 0.B.2): all that is random about one video is drawn here, and the truth computed."""
+"""Scenarios of rolling text (ViTexQA 0.B.2): all that is random about a video is drawn here, and the truth."""
 
 import colorsys
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -21,7 +22,13 @@ WORDS_PER_PAGE = (6, 10)
 
 
 def scenario(
-    source: dict[str, Any], dataset: str, index: int, seed: int, face: fonts.Face, language: str, images: Sequence[Image]
+    source: dict[str, Any],
+    dataset: str,
+    index: int,
+    seed: int,
+    face: fonts.Face,
+    language: str,
+    images: Sequence[Image],
 ) -> Scenario:
     """Draw video ``index``: its motion by turns, the rest from ``seed``.
 
@@ -132,7 +139,7 @@ def _pages(
     bounds = [round(k * room.frames / count) for k in range(count + 1)]
     look: dict[str, Any] = {"lines": [], "blocks": [], "pages": [], "ramps": []}
     left = room.max_words
-    for page, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for page, (start, end) in enumerate(itertools.pairwise(bounds)):
         most = max(1, left // (count - page))
         drawn = words.draw(rng, language, min(most, rng.randint(*WORDS_PER_PAGE)))
         wrapped = _wrap(drawn, font, 0.8 * room.width)[:LINES_PER_PAGE]
@@ -142,7 +149,7 @@ def _pages(
         y = rng.uniform(0.2, 0.8) * (room.height - block[1])
         for line in lines:
             if kind == "typewriter":
-                line["inks"] = [list(font.getbbox(line["text"][:n])) for n in range(1, len(line["text"]) + 1)]
+                line["inks"] = [list(font.getbbox(line["text"][:n].rstrip())) for n in range(1, len(line["text"]) + 1)]
             look["lines"].append(line | {"page": page})
         look["blocks"].append([round(x), round(y), *block])
         look["pages"].append([start, end])
@@ -191,7 +198,7 @@ def _block(
 
 
 def _paint(rng: Random, size: int, photos: bool) -> dict[str, Any]:
-    """Colours that stand out: a light text on dark, or a dark one on light. A photo needs a stronger overlay for that."""
+    """Colours that stand out: a light text on dark, or a dark one on light. A photo needs more overlay for that."""
     tone = rng.choice(("dark", "light"))
     hue, back_hue = rng.random(), rng.random()
     light, dark = (rng.uniform(0, 0.35), rng.uniform(0.92, 1)), (rng.uniform(0.3, 1), rng.uniform(0.05, 0.25))

@@ -1,6 +1,7 @@
 """Scenarios of first-person walks past painted signs, with timestamped questions (ours: a stand-in for the egocentric
 data sets, whose videos cannot be shipped). All that is random about one clip is drawn here, and the truth computed."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ OPTIONS = 5
 WORLD = (1.5, 1.25)
 """Size of the background in frames; the camera never looks past its edge."""
 LEAST_GAP_S = 0.3
+WIDTH, PAIRED_WIDTH = 0.5, 0.3
+"""Widest board, in frame widths: alone, and with another beside it."""
 
 
 def scenario(
@@ -131,12 +134,32 @@ def _signs(
     for k, (start, end) in enumerate(spans):
         chosen = pool[3 * k : 3 * k + rng.randint(1, 3)]
         text = nfc(rng.choice((str.upper, str.lower, str.title))(" ".join(chosen)))
-        sign = _board(rng, text, rng.choice(faces), source)
-        sign |= {"start": start, "end": end, "entry": _passage(rng, fps), "exit": _passage(rng, fps)}
-        beside = signs[-1] if signs and signs[-1]["end"] > start else None
-        sign["anchor"] = _anchor(rng, sign, beside, source, look, fps)
+        half, split = _half(rng, spans, k, signs, look, source, fps)
+        sign = _board(rng, text, rng.choice(faces), source, PAIRED_WIDTH if half else WIDTH)
+        sign |= {"half": half, "start": start, "end": end, "entry": _passage(rng, fps), "exit": _passage(rng, fps)}
+        sign["anchor"] = _anchor(rng, sign, split, source, look, fps)
         signs.append(sign)
     return signs
+
+
+def _half(
+    rng: Random,
+    spans: list[tuple[int, int]],
+    k: int,
+    signs: list[dict[str, Any]],
+    look: dict[str, Any],
+    source: dict[str, Any],
+    fps: int,
+) -> tuple[str, float]:
+    """Which half of the frame a sign has to keep to because another one is out at the same time (empty for either), and
+    where in the world the halves meet."""
+    for first in (k - 1, k):
+        if 0 <= first < len(spans) - 1 and spans[first + 1][0] < spans[first][1]:
+            middle = (spans[first + 1][0] + spans[first][1]) / 2 / fps
+            split = motion.camera(look, middle)[0] + source["width"] / 2
+            other = {"left": "right", "right": "left"}
+            return (other[signs[k - 1]["half"]] if first < k else rng.choice(("left", "right"))), split
+    return "", 0.0
 
 
 def _passage(rng: Random, fps: int) -> dict[str, Any]:
@@ -145,10 +168,10 @@ def _passage(rng: Random, fps: int) -> dict[str, Any]:
     return {"kind": kind, "frames": max(1, round(fps * rng.uniform(0.3, 0.5)))}
 
 
-def _board(rng: Random, text: str, face: fonts.Face, source: dict[str, Any]) -> dict[str, Any]:
-    """A painted board around one line of text, at most 45 % of the frame wide so that two fit side by side."""
+def _board(rng: Random, text: str, face: fonts.Face, source: dict[str, Any], widest: float) -> dict[str, Any]:
+    """A painted board around one line of text, in letters small enough for at most ``widest`` of the frame's width."""
     size = round(log_uniform(rng, *source["font_size"]))
-    limit = 0.45 * source["width"]
+    limit = widest * source["width"]
     while True:
         left, top, right, bottom = (round(side) for side in fonts.load(face.path, size).getbbox(text))
         pad = round(size * 0.5)
@@ -156,7 +179,10 @@ def _board(rng: Random, text: str, face: fonts.Face, source: dict[str, Any]) -> 
             break
         size = min(size - 1, int(size * limit / (right - left + 2 * pad)))
     hue = rng.random()
-    dark, light = rgb(hue, rng.uniform(0.5, 1), rng.uniform(0.1, 0.45)), rgb(hue, rng.uniform(0, 0.25), rng.uniform(0.9, 1))
+    dark, light = (
+        rgb(hue, rng.uniform(0.5, 1), rng.uniform(0.1, 0.45)),
+        rgb(hue, rng.uniform(0, 0.25), rng.uniform(0.9, 1)),
+    )
     paint, letters = rng.choice(((dark, light), (light, dark)))
     return {
         "text": text,
@@ -169,23 +195,19 @@ def _board(rng: Random, text: str, face: fonts.Face, source: dict[str, Any]) -> 
 
 
 def _anchor(
-    rng: Random,
-    sign: dict[str, Any],
-    beside: dict[str, Any] | None,
-    source: dict[str, Any],
-    look: dict[str, Any],
-    fps: int,
+    rng: Random, sign: dict[str, Any], split: float, source: dict[str, Any], look: dict[str, Any], fps: int
 ) -> list[int]:
-    """A place in the world at which the board stays in view all its time, left or right of one that is still there."""
+    """A place in the world at which the board stays in view, and in its half of it, all its time."""
     views = [motion.camera(look, frame / fps) for frame in range(sign["start"], sign["end"])]
     anchor = []
     for axis, side in enumerate(("width", "height")):
         margin = 0.015 * source[side]
         low = max(view[axis] for view in views) + margin
         high = min(view[axis] for view in views) + source[side] - sign["board"][axis] - margin
-        if axis == 0 and beside is not None:
-            left_of, right_of = beside["anchor"][0] - sign["board"][0] - 4, beside["anchor"][0] + beside["board"][0] + 4
-            low, high = (low, left_of) if left_of - low > high - right_of else (right_of, high)
+        if axis == 0 and sign["half"] == "left":
+            high = min(high, split - sign["board"][0] - 2)
+        if axis == 0 and sign["half"] == "right":
+            low = max(low, split + 2)
         anchor.append(round(rng.uniform(low, high) if low <= high else (low + high) / 2))
     return anchor
 
@@ -237,7 +259,7 @@ def _pairs(category: str, seen: list[Window]) -> list[tuple[Window, Window]]:
         return [(window, window) for window in seen if window.alone]
     if category == "first":
         return [(seen[0], at) for at in seen[2:] if at.alone and seen[0].alone]
-    return [(before, at) for before, at in zip(seen, seen[1:], strict=False) if before.alone and at.alone]
+    return [(before, at) for before, at in itertools.pairwise(seen) if before.alone and at.alone]
 
 
 def _question(

@@ -26,7 +26,9 @@ def words(language: str) -> tuple[str, ...]:
     try:
         listed = top_n_list(language, LISTED)
     except LookupError:
-        raise ConfigError(f"wordfreq has no word list for the language '{language}'; use a code such as en, de, fr") from None
+        raise ConfigError(
+            f"wordfreq has no word list for the language '{language}'; use a code such as en, de, fr"
+        ) from None
     return tuple(dict.fromkeys(word for word in map(nfc, listed) if word.isalpha() and 2 <= len(word) <= LONGEST))
 
 

@@ -1,4 +1,4 @@
-"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code, so pixels give a wrong frame away."""
+"""Small real clips for tests, written with PyAV. Frame n shows n as a 10-bit code: pixels give a wrong frame away."""
 
 from fractions import Fraction
 from pathlib import Path

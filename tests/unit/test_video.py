@@ -18,9 +18,8 @@ from tests.unit import clips
 def plain_decode(path):
     """Every frame of a file as stored, by the shortest PyAV loop; errors end it."""
     frames = []
-    with av.open(str(path)) as container:
-        with contextlib.suppress(av.error.FFmpegError):
-            frames.extend(frame.to_ndarray(format="rgb24") for frame in container.decode(video=0))
+    with av.open(str(path)) as container, contextlib.suppress(av.error.FFmpegError):
+        frames.extend(frame.to_ndarray(format="rgb24") for frame in container.decode(video=0))
     return frames
 
 

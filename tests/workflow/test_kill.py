@@ -13,10 +13,11 @@ pytestmark = pytest.mark.slow
 
 
 def lines(folder, pattern):
-    """All lines of the cache files that match, as bytes: whole lines only."""
+    """(file, line) of every whole line in the cache files that match."""
     found = []
     for file in sorted(folder.glob(pattern)):
-        found += [line for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        whole = [line for line in file.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        found += [(str(file.relative_to(folder)), line) for line in whole]
     return found
 
 
