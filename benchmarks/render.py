@@ -58,9 +58,10 @@ def main() -> None:
     parser.add_argument(
         "--videos", type=int, default=7, help="first videos of each data set (default 7: each motion once)"
     )
+    parser.add_argument("--preset", action="append", help=f"of x264 (default {' and '.join(PRESETS)})")
     args = parser.parse_args()
     print(f"{'preset':10} {'video':16} {'frames':>6} {'encoder f/cpu-s':>16} {'all f/cpu-s':>12} {'ratio':>6}")
-    for preset in PRESETS:
+    for preset in args.preset or PRESETS:
         total = [0.0, 0.0]
         for path in args.dataset:
             dataset = build_scenarios.load_dataset(path)

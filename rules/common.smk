@@ -5,18 +5,18 @@ import sys
 
 sys.path.insert(0, workflow.basedir)
 
-from snakemake.exceptions import WorkflowError as SnakemakeWorkflowError
+# Names imported here land among Snakemake's own (it runs the Snakefile in its module): WorkflowError stays theirs.
+from snakemake.exceptions import WorkflowError
 
-from scripts.lib import cells, config as files, images
-from scripts.lib.errors import WorkflowError
+from scripts.lib import cells, config as files, errors, images
 
 
 def or_stop(function, *args):
     """Call ``function``; turn a user's mistake into Snakemake's one-line error."""
     try:
         return function(*args)
-    except WorkflowError as error:
-        raise SnakemakeWorkflowError(str(error)) from None
+    except errors.WorkflowError as error:
+        raise WorkflowError(str(error)) from None
 
 
 or_stop(files.check_settings, config)

@@ -135,7 +135,8 @@ def from_hub(models: dict[str, Any], folder: Path) -> dict[str, str]:
         done = subprocess.run(
             [sys.executable, "-c", program, *names], env=environment, capture_output=True, text=True, check=False
         )
-        said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        said = (done.stderr.strip().splitlines() or ["no message"])[-1].removeprefix("scripts.lib.errors.EngineError: ")
+        said = said if len(said) < 200 else f"{said[:200]} ..."
         for name in names:
             found = next((file.parent for file in sorted(Path(home).rglob(f"{name}*/inference.onnx"))), None)
             if done.returncode or found is None:

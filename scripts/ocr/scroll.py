@@ -11,14 +11,18 @@ LEAST_SPEED = 0.007
 """Of the frame's height per second: slower is standing still with a trembling box."""
 
 
-def in_reading_order(tracks: list[Track], height: int, gap_s: float) -> list[Track]:
+def in_reading_order(tracks: list[Track], height: int, margin: float, gap_s: float) -> list[Track]:
     """Order tracks by first appearance; those that scroll up or down together by their place on the common sheet.
+
+    A text seen once, at the frame's top or bottom while a sheet scrolls, is a line half out of the picture that was
+    misread; it is dropped.
 
     Args:
         height: of the frame in pixels.
+        margin: pixels from top or bottom within which a line counts as cut.
         gap_s: two scrolling tracks further apart in time than this belong to different sheets.
     """
-    sheets, rest = _sheets(tracks, height, gap_s)
+    sheets, rest = _sheets(tracks, height, margin, gap_s)
     groups = [_by_place(sheet) for sheet in sheets] + [[track] for track in rest]
     starts: dict[float, list[list[Track]]] = {}
     for group in groups:
@@ -46,7 +50,7 @@ def _step(a: Box, b: Box) -> float:
     return max(b[1] - a[1], b[3] - a[3], key=abs)
 
 
-def _sheets(tracks: list[Track], height: int, gap_s: float) -> tuple[list[list[Track]], list[Track]]:
+def _sheets(tracks: list[Track], height: int, margin: float, gap_s: float) -> tuple[list[list[Track]], list[Track]]:
     """Group the tracks that scroll the same way at about the same time; return the groups and the other tracks."""
     speeds = {id(track): speed(track) for track in tracks}
     sheets: list[list[Track]] = []
@@ -64,7 +68,10 @@ def _sheets(tracks: list[Track], height: int, gap_s: float) -> tuple[list[list[T
         if id(track) in grouped:
             continue
         home = next((sheet for sheet in sheets if track.sightings == 1 and _spans(sheet, track.t_start)), None)
-        (rest if home is None else home).append(track)
+        if home is None:
+            rest.append(track)
+        elif margin < track.box[1] and track.box[3] < height - margin:
+            home.append(track)
     return sheets, rest
 
 

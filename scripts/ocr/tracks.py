@@ -11,10 +11,10 @@ before, where frames are further apart):
     sub     a part of the track's text, in its row
     else    a new track
 
-Afterwards pieces that another track contains are dropped, and so are texts seen less often than ``min_sightings``;
-with fewer than three frames, or frames further apart than ``gap_s`` at the median, one sighting is enough, because more
-cannot be expected. Tracks are in reading order: by first appearance, and within a vertical scroll by their place on the
-sheet.
+Afterwards pieces that another track contains are dropped, and so are texts seen less often than ``min_sightings``. Less
+is asked where frames are so far apart that a text shown for ``gap_s`` is not met that often, and one sighting where
+there are fewer than three frames. Tracks are in reading order: by first appearance, and within a vertical scroll by
+their place on the sheet.
 """
 
 from dataclasses import dataclass, field
@@ -146,23 +146,26 @@ def _motion_aware(frames: list[OcrFrame], rules: dict[str, Any]) -> list[Track]:
         live = [track for track in found if frame.t - track.boxes[-1][0] <= gap + 1e-6]
         found += _follow(frame, live, rules)
         before = frame.t
+    if not frames:
+        return []
     needed = needed_sightings([frame.t for frame in frames], rules)
     kept = [
-        track
+        _record(track, frames)
         for track in _absorb(found, rules)
         if track.sightings >= needed and not (needed > 1 and _is_fragment(track))
     ]
-    return scroll.in_reading_order(
-        [_record(track, frames) for track in kept], frames[0].height if frames else 0, rules["gap_s"]
-    )
+    width, height = frames[0].width, frames[0].height
+    return scroll.in_reading_order(kept, height, rules["edge"] * width, rules["gap_s"])
 
 
 def needed_sightings(times: list[float], rules: dict[str, Any]) -> int:
-    """How often a text must have been seen: ``min_sightings``, or once where frames are too few or too far apart."""
-    steps = [after - before for before, after in pairwise(times)]
-    if len(times) < 3 or median(steps) > rules["gap_s"]:
+    """How often a text must have been seen: ``min_sightings``, or less where a text shown for ``gap_s`` cannot be, and
+    once where there are fewer than three frames."""
+    if len(times) < 3:
         return 1
-    return int(rules["min_sightings"])
+    step = median(after - before for before, after in pairwise(times))
+    expected = int(rules["gap_s"] / max(step, 1e-9) + 1e-6)
+    return max(1, min(int(rules["min_sightings"]), expected))
 
 
 def _follow(frame: OcrFrame, live: list[Open], rules: dict[str, Any]) -> list[Open]:
@@ -272,7 +275,7 @@ def _same(now: Reading, tracks: list[Open], rules: dict[str, Any]) -> Open | Non
 def _near(now: Reading, track: Open, rules: dict[str, Any]) -> bool:
     """Whether a text may have moved from the track's place to this one: along its row or column, or by zooming."""
     last, least = track.last.box, rules["overlap"]
-    if iou(now.box, last) > least or columns_overlap(now.box, last) > least or rows_overlap(now.box, last) > least:
+    if iou(now.box, last) > 0 or columns_overlap(now.box, last) > least or rows_overlap(now.box, last) > least:
         return True
     (x, y), (last_x, last_y) = matching.centre(now.box), matching.centre(last)
     return abs(x - last_x) < 0.03 * now.size[0] and abs(y - last_y) < 0.17 * now.size[1]

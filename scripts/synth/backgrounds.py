@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scripts.lib.errors import ConfigError, DataError
-from scripts.synth.sprites import Planes, planes_of
+from scripts.synth.sprites import Planes, planes_of, yuv
 
 Pixels = npt.NDArray[np.uint8]
 Field = npt.NDArray[np.float32]
@@ -92,7 +92,7 @@ def picture(look: dict[str, Any], width: int, height: int, folder: Path | None) 
     low, high = (15, 115) if look["tone"] == "dark" else (150, 245)
     # smooth pictures: a quarter of the size holds all there is in them, at a sixteenth of the work
     made = _drawn(rng, look["kind"], low, high, -(-width // 4), -(-height // 4))
-    pixels: Pixels = cv2.resize(made, (width, height), interpolation=cv2.INTER_LINEAR).astype(np.uint8)
+    pixels: Pixels = cv2.resize(made.astype(np.uint8), (width, height), interpolation=cv2.INTER_LINEAR)
     return pixels
 
 
@@ -101,9 +101,10 @@ def finished(pixels: Pixels, overlay: dict[str, Any], sigma: float, seed: int) -
     make the encoder four times slower and the file twenty times larger)."""
     import cv2
 
-    levels = np.arange(256)[:, None]
-    table = (1 - overlay["alpha"]) * levels + overlay["alpha"] * np.array(overlay["colour"])
-    y, u, v = planes_of(cv2.LUT(pixels, np.rint(table).astype(np.uint8)[:, None, :]))
+    levels = np.arange(256)
+    share = overlay["alpha"]
+    tables = [np.rint((1 - share) * levels + share * part).astype(np.uint8) for part in yuv(overlay["colour"])]
+    y, u, v = (cv2.LUT(plane, table) for plane, table in zip(planes_of(pixels), tables, strict=True))
     if sigma:
         field = np.random.default_rng([seed, 1]).standard_normal(y.shape, dtype=np.float32)
         y = cv2.add(y, field * np.float32(sigma), dtype=cv2.CV_8U).astype(np.uint8, copy=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+import matplotlib
 import numpy as np
 import yaml
 from PIL import Image, ImageDraw, ImageFont
@@ -18,12 +19,14 @@ from scripts.ocr import extract_ocr
 
 CONFIG = Path(__file__).parents[2] / "config"
 SIZE = (640, 360)
+FONT = str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"))
+"""One with accents that is there wherever the workflow is."""
 
 
 def picture(lines: Sequence[str], size: tuple[int, int] = SIZE, height: int = 36) -> np.ndarray:
     """White lines of text on a plain ground, RGB."""
     image = Image.new("RGB", size, (30, 60, 90))
-    font = ImageFont.load_default(height)
+    font = ImageFont.truetype(FONT, height)
     for row, line in enumerate(lines):
         ImageDraw.Draw(image).text((40, 40 + 2 * height * row), line, font=font, fill=(255, 250, 220))
     return np.array(image)

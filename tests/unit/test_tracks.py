@@ -167,6 +167,25 @@ def test_one_sighting_is_enough_where_more_cannot_be_expected() -> None:
     assert [track.text for track in tracks.merge(dense, AWARE)] == ["seen"]
 
 
+@pytest.mark.parametrize(("step", "count", "needed"), [(0.5, 9, 2), (1.0, 9, 2), (1.1, 9, 1), (5.0, 9, 1), (0.5, 2, 1)])
+def test_as_many_sightings_are_asked_as_a_short_text_can_have(step: float, count: int, needed: int) -> None:
+    assert tracks.needed_sightings([step * number for number in range(count)], RULES) == needed
+
+
+def test_a_line_seen_once_and_cut_while_a_sheet_scrolls_is_dropped() -> None:
+    frames = upright(LINES, 100, 1.5)
+    cut = frames[4].model_copy(update={"boxes": [*frames[4].boxes, box("comcsercaac", 300, 0, None, 27)]})
+    standing = [frame(1.5 * number, [box("half out", 300, 0, None, 27)] * (number == 2)) for number in range(5)]
+    assert [track.text for track in tracks.merge([*frames[:4], cut, *frames[5:]], AWARE)] == LINES
+    assert [track.text for track in tracks.merge(standing, AWARE)] == ["half out"]
+
+
+def test_a_sign_that_drifts_with_the_camera_is_one_track() -> None:
+    boxes = [box("Ausschuss", 68, 219, 230, 256), box("Ausschuss", 144, 237, 312, 274)]
+    found = tracks.merge([frame(1.2 * number, [line]) for number, line in enumerate(boxes)], AWARE)
+    assert [(track.text, track.sightings) for track in found] == [("Ausschuss", 2)]
+
+
 def test_a_sign_that_comes_back_after_another_is_two_tracks() -> None:
     shown = ["north", "harbour", "north"]
     frames = [frame(4.0 * number, [box(text, 100, 100)]) for number, text in enumerate(shown)]
