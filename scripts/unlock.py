@@ -1,8 +1,8 @@
 """Remove the lock that a killed Snakemake left in this folder; leave it when a Snakemake is still at work here.
 
-Snakemake refuses to start in a folder that another run has locked, and cannot know whether that run is alive. This looks
-for a living Snakemake whose working directory is this folder. `make demo` calls it, so that a killed demo is simply run
-again; by hand: `python -m scripts.unlock`.
+Snakemake refuses to start in a folder that another run has locked, and cannot know whether that run is alive. This
+looks for a living Snakemake whose working directory is this folder. `make demo` calls it, so that a killed demo is
+simply run again; by hand: `python -m scripts.unlock`.
 """
 
 import argparse
@@ -42,7 +42,9 @@ def step(args: argparse.Namespace) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = cli.parser(__doc__)
-    parser.add_argument("--folder", type=Path, default=Path(), help="the folder that Snakemake runs in (default: this one)")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(), help="the folder that Snakemake runs in (default: this one)"
+    )
     return parser
 
 

@@ -15,7 +15,10 @@ LAUNCHER = ROOT / ".venv" / "launcher" / "bin"
 def copy_repository(target: Path) -> Path:
     """What git would commit now (so: no results, no environments), with its links kept."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
         source, destination = ROOT / name, target / name

@@ -7,16 +7,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts.lib.errors import DataError
+
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling of ``path`` to write to; fsync and rename it on success, remove it on failure.
 
     The sibling keeps the suffix, because encoders choose their container by it.
+
+    Raises:
+        DataError: the folder can't be made or written.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem[:80]}.", suffix=path.suffix)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem[:80]}.", suffix=path.suffix)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror}); check the folder and who owns it") from None
     os.close(handle)
     temporary = Path(name)
     try:

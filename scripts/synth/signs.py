@@ -128,8 +128,8 @@ def _signs(
     fps: int,
 ) -> list[dict[str, Any]]:
     """Boards with distinct words, each at a place that it keeps inside the frame until it leaves."""
-    listed = [word for word in words.words(look["language"]) if len(word) > 2]
-    pool = rng.sample(listed, 3 * len(spans))
+    drawn = words.draw(rng, look["language"], 9 * len(spans))
+    pool = [word for word in dict.fromkeys(drawn) if len(word) > 2]
     signs: list[dict[str, Any]] = []
     for k, (start, end) in enumerate(spans):
         chosen = pool[3 * k : 3 * k + rng.randint(1, 3)]
@@ -291,9 +291,8 @@ def _options(rng: Random, truth: str, shown: list[str], language: str) -> list[s
     others = list(dict.fromkeys(text for text in shown if text != truth))
     rng.shuffle(others)
     options = [truth, *others[: OPTIONS - 1]]
-    listed = words.words(language)
     while len(options) < OPTIONS:
-        made = " ".join(rng.choice(listed) for _ in truth.split())
+        made = " ".join(words.draw(rng, language, len(truth.split())))
         made = nfc(made.upper() if truth.isupper() else made.title() if truth.istitle() else made)
         if made.casefold() not in {option.casefold() for option in options}:
             options.append(made)

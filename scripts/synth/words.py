@@ -3,6 +3,7 @@
 
 from functools import lru_cache
 from random import Random
+from typing import Any
 
 from scripts.lib.errors import ConfigError
 from scripts.lib.text import nfc
@@ -10,6 +11,24 @@ from scripts.lib.text import nfc
 LISTED = 6000
 LONGEST = 12
 """Letters: a longer word could be wider than what a fast scroll shows between two samples."""
+SCREENED = {
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nb": "norwegian",
+    "nl": "dutch",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+    "tr": "turkish",
+}
+"""Languages with a list of offensive words of their own; English ones are left out of every language."""
 
 
 @lru_cache(maxsize=16)
@@ -38,12 +57,25 @@ def alphabet(language: str) -> frozenset[str]:
     return letters | frozenset(nfc("".join(letters).upper())) | {" "}
 
 
+@lru_cache(maxsize=4096)
+def offensive(word: str, language: str) -> bool:
+    """Whether a word is on a list of offensive ones: these videos are shown to colleagues and raters."""
+    return bool(_screen(language).is_profane(word))
+
+
+@lru_cache(maxsize=16)
+def _screen(language: str) -> Any:
+    from glin_profanity import Filter
+
+    return Filter({"languages": sorted({"english", SCREENED.get(language, "english")})})
+
+
 def draw(rng: Random, language: str, count: int) -> list[str]:
-    """``count`` words, none the same as the one before it."""
+    """``count`` words, none offensive and none the same as the one before it."""
     listed = words(language)
     drawn: list[str] = []
     while len(drawn) < count:
         word = rng.choice(listed)
-        if not drawn or word != drawn[-1]:
+        if word not in drawn[-1:] and not offensive(word, language):
             drawn.append(word)
     return drawn

@@ -1,4 +1,4 @@
-"""The conventions that let a newcomer find things: one name per rule, small files, profiles that don't hide each other."""
+"""The conventions that let a newcomer find things: one name per rule, small files, profiles that hide no key."""
 
 import importlib
 import re

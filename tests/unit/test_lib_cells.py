@@ -26,7 +26,10 @@ def table(**changes):
         "name": "t",
         "defaults": {"dataset": "d", "prompt": "p", "metric": "rouge_l"},
         "rows": [{"label": "A", "model": "m", "sampler": "s1"}, {"label": "B", "model": "m", "sampler": "s2"}],
-        "columns": [{"label": "low", "resolution": "low"}, {"label": "first", "resolution": "native", "group": "first"}],
+        "columns": [
+            {"label": "low", "resolution": "low"},
+            {"label": "first", "resolution": "native", "group": "first"},
+        ],
         **changes,
     }
 
@@ -51,4 +54,6 @@ def test_an_axis_set_nowhere_is_named():
 def test_unknown_names_get_a_suggestion():
     known = {axis: {"uniform_16"} for axis in cells.AXES}
     with pytest.raises(ConfigError, match=r"no sampler 'unifrom_16' \(did you mean 'uniform_16'\?\)"):
-        cells.check_names(Cell("uniform_16", "uniform_16", "unifrom_16", "uniform_16", "uniform_16"), known, "table 't'")
+        cells.check_names(
+            Cell("uniform_16", "uniform_16", "unifrom_16", "uniform_16", "uniform_16"), known, "table 't'"
+        )

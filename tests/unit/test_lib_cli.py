@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -27,14 +28,14 @@ def test_a_users_mistake_is_one_line_on_screen_and_in_the_log(tmp_path, capsys):
 
 
 def test_a_file_that_cannot_be_opened_is_one_line(tmp_path, capsys):
-    assert run(lambda args: (tmp_path / "no" / "such").open(), tmp_path) == 1
+    assert run(lambda _: (tmp_path / "no" / "such").open(), tmp_path) == 1
     err = capsys.readouterr().err
     assert "No such file or directory; check the path" in err
     assert err.count("\n") == 1
 
 
 def test_a_bug_shows_its_trace_in_the_log_too(tmp_path, capsys):
-    assert run(lambda args: 1 / 0, tmp_path) == 2
+    assert run(lambda _: 1 / 0, tmp_path) == 2
     assert "ZeroDivisionError" in capsys.readouterr().err
     assert "ZeroDivisionError" in (tmp_path / "logs" / "a.log").read_text()
 
@@ -102,12 +103,12 @@ if __name__ == "__main__":
 def test_workers_die_with_a_killed_parent(tmp_path):
     marker, script = tmp_path / "child", tmp_path / "parent.py"
     script.write_text(PARENT.format(marker=str(marker)))
-    parent = subprocess.Popen([sys.executable, script], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    parent = subprocess.Popen([sys.executable, script], env={**os.environ, "PYTHONPATH": str(Path.cwd())})
     pid_file = marker.with_suffix(".pid")
     wait_until(lambda: pid_file.is_file() and pid_file.read_text())
     parent.kill()
     parent.wait()
-    wait_until(lambda: not os.path.exists(f"/proc/{pid_file.read_text()}"))
+    wait_until(lambda: not Path(f"/proc/{pid_file.read_text()}").exists())
 
 
 def wait_until(condition, limit_s=30):

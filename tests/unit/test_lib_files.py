@@ -20,7 +20,14 @@ def source(**changes):
 
 
 def question(**changes):
-    fields = {"key": "d/v/1", "video": "v", "question_id": "1", "question": "Was?", "answers": ["Grün"], "category": "now"}
+    fields = {
+        "key": "d/v/1",
+        "video": "v",
+        "question_id": "1",
+        "question": "Was?",
+        "answers": ["Grün"],
+        "category": "now",
+    }
     return Question(**{**fields, **changes})
 
 
@@ -67,7 +74,10 @@ def test_round_trip_and_normalisation(tmp_path):
     [
         ("{", "q.jsonl:2: Source field the line: Invalid JSON"),
         ('{"id":"a","path":"a.mp4","source":"s"}', "q.jsonl:2: Source field licence: Field required"),
-        ('{"id":7,"path":"a.mp4","source":"s","licence":"x"}', "q.jsonl:2: Source field id: Input should be a valid string"),
+        (
+            '{"id":7,"path":"a.mp4","source":"s","licence":"x"}',
+            "q.jsonl:2: Source field id: Input should be a valid string",
+        ),
         ('{"id":"a","path":"","source":"s","licence":"x","fps":1}', "q.jsonl:2: Source field fps: Extra inputs"),
     ],
 )

@@ -247,3 +247,9 @@ def test_an_empty_folder_of_backgrounds_is_refused(tmp_path: Path) -> None:
         backgrounds.images(tmp_path)
     with pytest.raises(ConfigError, match="put pictures in it"):
         backgrounds.images(tmp_path / "none")
+
+
+@pytest.mark.parametrize(("word", "language"), [("shit", "en"), ("merde", "fr"), ("Arschloch", "de"), ("shit", "sk")])
+def test_offensive_words_are_not_drawn(word, language):
+    assert words.offensive(word, language)
+    assert not words.offensive("window", language)

@@ -101,7 +101,9 @@ def test_failures_are_statuses_and_only_answers_are_scored(broken):
     assert found["gut_größe/before"].times == [0.0]
     assert max(found["gut_größe/after"].times) == pytest.approx(44 / 30)
     assert len(found["one_frame/1"].times) == 1
-    scores = json.loads((folder / "results/scores" / cell.relative_to(folder / "results/predictions") / "scores.json").read_text())
+    scores = json.loads(
+        (folder / "results/scores" / cell.relative_to(folder / "results/predictions") / "scores.json").read_text()
+    )
     assert scores["n"] == 8
     assert scores["metrics"]["rouge_l"]["all"]["n_scored"] == 5
 

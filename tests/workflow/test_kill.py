@@ -60,4 +60,6 @@ def test_killed_at_three_stages_and_run_again(finished, tmp_path):
     for pattern, kept in (("ocr", read), ("predictions", answered)):
         now = lines(folder, f"resources/cache/{pattern}/**/*.jsonl")
         assert set(kept) <= set(now), "what was finished is still there"
-        assert len(now) == len(set(now)) == len(lines(finished, f"resources/cache/{pattern}/**/*.jsonl")), "and was not redone"
+        assert len(now) == len(set(now)) == len(lines(finished, f"resources/cache/{pattern}/**/*.jsonl")), (
+            "and was not redone"
+        )

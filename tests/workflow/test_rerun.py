@@ -18,7 +18,9 @@ def copy(finished, tmp_path):
 
 
 def test_the_smoke_run_makes_every_file(finished):
-    assert set(tables(finished)) == {f"smoke/{name}.{s}" for name in ("rolling", "signs") for s in ("tex", "csv", "json", "md")}
+    assert set(tables(finished)) == {
+        f"smoke/{name}.{s}" for name in ("rolling", "signs") for s in ("tex", "csv", "json", "md")
+    }
     assert (finished / "results" / "report.html").stat().st_size > 10_000
 
 

@@ -5,7 +5,7 @@ const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
 /** A figure with a choice of column (and of kind, where lines make sense), drawn anew when its width changes. */
 function chart(table) {
-  const column = { at: 0, kind: null };
+  const column = { at: telling(table), kind: null };
   const place = node("div", { class: "plot" });
   const controls = node("div", { class: "choices" });
   const figure = node("figure", {}, controls, place);
@@ -26,6 +26,15 @@ function chart(table) {
     }
   }).observe(figure);
   return figure;
+}
+
+/** The column to show first: the one with most numbers, and of those the one in which the rows differ most. */
+function telling(table) {
+  const worth = table.columns.map((_, at) => {
+    const values = table.rows.map((row) => row.entries[at].value).filter((value) => value !== null);
+    return values.length ? values.length + (Math.max(...values) - Math.min(...values)) / 1000 : 0;
+  });
+  return worth.indexOf(Math.max(...worth));
 }
 
 function choices(table, column, kind, both, redraw) {
