@@ -96,7 +96,7 @@ def test_failures_are_statuses_and_only_answers_are_scored(broken):
         "empty/1": "error:video_undecodable",
         "letter/1": "error:video_undecodable",
         "truncated/1": "unanswerable",
-        "no_such_video/1": "error:video_missing",
+        "no_such_video/1": "error:video_missing:other",
     }
     assert found["gut_größe/before"].times == [0.0]
     assert max(found["gut_größe/after"].times) == pytest.approx(44 / 30)
