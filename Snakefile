@@ -30,6 +30,13 @@ rule predictions:
     localrule: True
 
 
+# Text followed over time, wherever a cell reads text.
+rule tracks:
+    input:
+        track_files(),
+    localrule: True
+
+
 # In the order of the work: footage and questions, frames, text on frames, models, answers, scores, tables.
 include: "rules/datasets.smk"
 include: "rules/frames.smk"

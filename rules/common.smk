@@ -5,27 +5,42 @@ import sys
 
 sys.path.insert(0, workflow.basedir)
 
-# Names imported here land among Snakemake's own (it runs the Snakefile in its module): WorkflowError stays theirs.
-from snakemake.exceptions import WorkflowError
-
-from scripts.lib import cells, config as files, errors, images
+# Snakemake runs the Snakefile inside its own module: a name imported here must not hide one of its own.
+from scripts.lib import cells, config as files, errors, images, triggers
+from scripts.models import ADAPTERS
 
 
 def or_stop(function, *args):
-    """Call ``function``; turn a user's mistake into Snakemake's one-line error."""
+    """Call ``function``; a user's mistake ends the run with its one line."""
     try:
         return function(*args)
     except errors.WorkflowError as error:
-        raise WorkflowError(str(error)) from None
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def load_all(kind):
+    """Every YAML of a kind, checked now: a mistake found after the first GPU hour is found too late."""
+    return {name: or_stop(files.load, kind, name) for name in files.names(kind)}
 
 
 or_stop(files.check_settings, config)
 
-KNOWN = {kind: files.names(kind) for kind in files.FOLDERS}
-DATASETS = {name: or_stop(files.load, "dataset", name) for name in KNOWN["dataset"]}
-MODELS = {name: or_stop(files.load, "model", name) for name in KNOWN["model"]}
-SAMPLERS = {name: or_stop(files.load, "sampler", name) for name in KNOWN["sampler"]}
+DATASETS = load_all("dataset")
+MODELS = load_all("model")
+SAMPLERS = load_all("sampler")
+RESOLUTIONS = load_all("resolution")
+PROMPTS = load_all("prompt")
+OCR = or_stop(files.read, "config/ocr.yaml", "config/schemas/ocr.schema.yaml")
+or_stop(files.read, "config/keyframes.yaml", "config/schemas/keyframes.schema.yaml")
 TABLES = {name: or_stop(files.load, "table", name) for name in config["tables"]}
+KNOWN = {
+    "dataset": set(DATASETS),
+    "model": set(MODELS),
+    "sampler": set(SAMPLERS),
+    "resolution": set(RESOLUTIONS),
+    "prompt": set(PROMPTS),
+}
 
 REPORT = "results/report.html"
 PDF = shutil.which("pdflatex") or shutil.which("lualatex") or shutil.which("tectonic") or images.has("tables")
@@ -63,6 +78,12 @@ def table_files():
     return [f"results/tables/{name}.{suffix}" for name in TABLES for suffix in TABLE_SUFFIXES]
 
 
+def track_files():
+    """Tracks of every (data set, sampler, resolution) whose text some cell reads."""
+    read = {f"{cell.dataset}/{cell.sampler}/{cell.resolution}" for cell in all_cells() if needs_ocr(cell.model)}
+    return [f"resources/tracks/{one}.jsonl" for one in sorted(read)]
+
+
 def score_files(name):
     """The scores that one table reads."""
     return [f"results/scores/{cell}/scores.json" for cell in cells.table_cells(TABLES[name])]
@@ -97,14 +118,30 @@ def option(flag, files):
     return f"--{flag} {files}" if files else ""
 
 
+def versions(*modules):
+    """The version constants of modules, as a param: see scripts/lib/triggers.py."""
+    return or_stop(triggers.versions, *modules)
+
+
+def adapter_versions(wildcards):
+    """What else than files a prediction goes by: the adapter's version, and the fusion's where text is read."""
+    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0].replace(".", "/") + ".py"
+    return versions(adapter, *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else []))
+
+
+def footage(wildcards):
+    """The state of a local data set's folder of videos."""
+    return triggers.folder_state(DATASETS[wildcards.dataset]["source"]["videos"])
+
+
 def model_resource(key, grows=False):
     """A resource function read off the model's YAML; memory and time grow with each attempt."""
     return lambda wildcards, attempt: MODELS[wildcards.model]["resources"][key] * (attempt if grows else 1)
 
 
 wildcard_constraints:
-    dataset=among(KNOWN["dataset"]),
-    model=among(KNOWN["model"]),
-    sampler=among(KNOWN["sampler"]),
-    resolution=among(KNOWN["resolution"]),
-    prompt=among(KNOWN["prompt"]),
+    dataset=among(DATASETS),
+    model=among(MODELS),
+    sampler=among(SAMPLERS),
+    resolution=among(RESOLUTIONS),
+    prompt=among(PROMPTS),

@@ -18,6 +18,8 @@ rule build_scenarios:
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        version=versions("scripts/synth/build_scenarios.py"),
     shell:
         "python -m scripts.synth.build_scenarios --dataset {input.dataset} --scenarios {output.scenarios}"
         " --questions {output.questions} --log {log}"
@@ -43,6 +45,7 @@ rule render_videos:
         runtime=120,
     params:
         videos="resources/videos/{dataset}",
+        version=versions("scripts/synth/render_videos.py"),
     shell:
         "python -m scripts.synth.render_videos --dataset {input.dataset} --scenarios {input.scenarios}"
         " --videos {params.videos} --manifest {output.manifest} --workers {threads} --log {log}"
@@ -51,6 +54,7 @@ rule render_videos:
 rule fetch_dataset:
     input:
         dataset="config/datasets/{dataset}.yaml",
+        own_questions=lambda wildcards: DATASETS[wildcards.dataset]["source"]["questions"],
     output:
         manifest="resources/datasets/{dataset}/manifest.jsonl",
         questions="resources/datasets/{dataset}/questions.jsonl",
@@ -65,6 +69,8 @@ rule fetch_dataset:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        footage=footage,
     shell:
         "python -m scripts.acquire.fetch_dataset --dataset {input.dataset} --manifest {output.manifest}"
         " --questions {output.questions} --log {log}"
@@ -89,6 +95,7 @@ rule probe_videos:
         runtime=120,
     params:
         timeout_s=config["video_timeout_s"],
+        version=versions("scripts/lib/probe.py"),
     shell:
         "python -m scripts.acquire.probe_videos --dataset {input.dataset} --manifest {input.manifest}"
         " --videos {output.videos} --frame-times {output.frame_times} --cache resources/cache/probe"

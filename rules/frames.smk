@@ -20,6 +20,7 @@ rule extract_keyframes:
         runtime=120,
     params:
         timeout_s=config["video_timeout_s"],
+        version=versions("scripts/ocr/extract_keyframes.py"),
     shell:
         "python -m scripts.ocr.extract_keyframes --videos {input.videos} --frame-times {input.frame_times}"
         " --settings {input.settings} --keyframes {output.keyframes} --cache resources/cache/keyframes"
@@ -49,6 +50,7 @@ rule build_frames:
         keyframes=lambda wildcards, input: option("keyframes", input.keyframes),
         ocr=lambda wildcards, input: option("ocr", input.ocr),
         seed=config["seed"],
+        version=versions("scripts/samplers/common.py"),
     shell:
         "python -m scripts.infer.build_frames --sampler {input.sampler} --questions {input.questions}"
         " --videos {input.videos} --frame-times {input.frame_times} {params.keyframes} {params.ocr}"

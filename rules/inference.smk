@@ -31,6 +31,7 @@ rule run_cell:
         weights=lambda wildcards, input: option("weights", input.weights),
         timeout_s=config["video_timeout_s"],
         seed=config["seed"],
+        version=adapter_versions,
     shell:
         "python -m scripts.infer.run_cell --model {input.model} --prompt {input.prompt}"
         " --resolution {input.resolution} --questions {input.questions} --videos {input.videos}"

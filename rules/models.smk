@@ -1,9 +1,8 @@
 # Weights: from a hub at a pinned revision, or made here from a seed.
 
 
+# By id and revision, not by the time of the YAML: another time limit must not download 16 GB again.
 rule fetch_model:
-    input:
-        model="config/models/{model}.yaml",
     output:
         weights=directory("resources/models/{model}"),
     log:
@@ -17,8 +16,11 @@ rule fetch_model:
     resources:
         mem_mb=4000,
         runtime=240,
+    params:
+        model="config/models/{model}.yaml",
+        weights=lambda wildcards: MODELS[wildcards.model]["weights"],
     shell:
-        "python -m scripts.acquire.fetch_model --model {input.model} --out {output.weights} --log {log}"
+        "python -m scripts.acquire.fetch_model --model {params.model} --out {output.weights} --log {log}"
 
 
 rule build_tiny_model:
@@ -35,5 +37,6 @@ rule build_tiny_model:
         runtime=10,
     params:
         seed=config["seed"],
+        version=versions("scripts/train/build_tiny_model.py"),
     shell:
         "python -m scripts.train.build_tiny_model --seed {params.seed} --out {output.weights} --log {log}"

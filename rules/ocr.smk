@@ -1,9 +1,8 @@
 # Text on the sampled frames, and the same text followed over time.
 
 
+# Not by the time of ocr.yaml: most of that file is about reading, and these are downloads.
 rule fetch_ocr_models:
-    input:
-        settings="config/ocr.yaml",
     output:
         models=directory("resources/ocr_models"),
     log:
@@ -15,8 +14,11 @@ rule fetch_ocr_models:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        settings="config/ocr.yaml",
+        models=OCR["models"],
     shell:
-        "python -m scripts.ocr.fetch_ocr_models --settings {input.settings} --models {output.models} --log {log}"
+        "python -m scripts.ocr.fetch_ocr_models --settings {params.settings} --models {output.models} --log {log}"
 
 
 rule extract_ocr:
@@ -39,6 +41,8 @@ rule extract_ocr:
     resources:
         mem_mb=lambda wildcards, attempt: 16000 * attempt,
         runtime=lambda wildcards, attempt: 240 * attempt,
+    params:
+        version=versions("scripts/ocr/engine.py"),
     shell:
         "python -m scripts.ocr.extract_ocr --frames {input.frames} --videos {input.videos}"
         " --frame-times {input.frame_times} --resolution {input.resolution} --settings {input.settings}"
@@ -60,6 +64,8 @@ rule merge_tracks:
     resources:
         mem_mb=2000,
         runtime=15,
+    params:
+        version=versions("scripts/ocr/tracks.py"),
     shell:
         "python -m scripts.ocr.merge_tracks --ocr {input.ocr} --settings {input.settings} --tracks {output.tracks}"
         " --log {log}"

@@ -12,15 +12,23 @@ ROOT = Path(__file__).parents[1]
 LAUNCHER = ROOT / ".venv" / "launcher" / "bin"
 
 
+MADE = {".git", ".venv", ".snakemake", "resources", "results", "logs", "__pycache__", ".pytest_cache", ".hypothesis"}
+"""What running leaves behind, for a source archive, where git can't tell."""
+
+
+def tracked_files() -> list[Path]:
+    """What git would commit now (so: no results, no environments), relative to the root."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
+        return [Path(name) for name in listed.split("\0") if name]
+    found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file() or path.is_symlink())
+    return [path for path in found if not MADE & set(path.parts)]
+
+
 def copy_repository(target: Path) -> Path:
-    """What git would commit now (so: no results, no environments), with its links kept."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    """The repository without anything made, its links kept."""
+    for name in tracked_files():
         source, destination = ROOT / name, target / name
         if source.exists() or source.is_symlink():
             destination.parent.mkdir(parents=True, exist_ok=True)

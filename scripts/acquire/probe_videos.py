@@ -5,7 +5,8 @@ cut short, too slow or missing is marked once with the reason and never stops th
 errors later. Only a data set without a single usable video is refused.
 
 Each finding is kept under the file's SHA-256, so a killed run, a renamed file or a data set sharing files costs nothing
-twice. After fetching a broken file again just rerun.
+twice. A time-out is kept for its limit; a file on which the process died (no memory?) is undecodable in this run and
+tried again by the next. After fetching a broken file again just rerun.
 """
 
 import argparse
@@ -22,7 +23,12 @@ from scripts.lib.probe import VERSION, Probe, probe
 from scripts.lib.records import FrameTimes, Source, Video
 
 NAMED = 8
-"""So many bad files are named in the summary."""
+"""So many bad files of a kind are named in the summary."""
+REMEDIES = {
+    "broken": "fetch or render again, unless its line gives another reason",
+    "absent": "put the file where it is looked for, or correct the id in the questions",
+    "lost": "not to be had, its questions are counted as errors",
+}
 
 
 def probe_into(task: tuple[Path, Path]) -> None:
@@ -60,7 +66,8 @@ def probe_all(
 
     Args:
         count: child processes.
-        limit_s: seconds after which a file is given up. It is tried again only with another limit.
+        limit_s: seconds after which a file is given up. It is tried again only with another limit; one on which the
+            process died is tried again by the next run.
     """
     paths = {hashes[one.id]: Path(one.path) for one in sources if hashes[one.id]}
     kept = {digest: folder(cache) / f"{digest}.json" for digest in paths}
@@ -70,11 +77,18 @@ def probe_all(
         key=lambda digest: -paths[digest].stat().st_size
     )  # the longest first, so that none is left over at the end
     outcomes = workers.run_all(probe_into, [(paths[digest], kept[digest]) for digest in todo], count, limit_s)
+    unfinished: dict[str, Probe] = {}
     for digest, outcome in zip(todo, progress.track(outcomes, "probe", len(todo), "videos"), strict=True):
-        if outcome.error:
-            finding = Probe(status="undecodable", detail=outcome.error)
-            files.write_text(given_up[digest], finding.model_dump_json())
-    return {digest: _load(kept[digest] if kept[digest].is_file() else given_up[digest]) for digest in paths}
+        if not outcome.error:
+            continue
+        print(f"probe  {paths[digest]}: {outcome.error}", file=sys.stderr, flush=True)
+        unfinished[digest] = Probe(status="undecodable", detail=outcome.error)
+        if outcome.timed_out:
+            files.write_text(given_up[digest], unfinished[digest].model_dump_json())
+    return {
+        digest: unfinished.get(digest) or _load(kept[digest] if kept[digest].is_file() else given_up[digest])
+        for digest in paths
+    }
 
 
 def _load(path: Path) -> Probe:
@@ -93,17 +107,28 @@ def video_of(source: Source, dataset: str, digest: str, finding: Probe | None) -
 
 
 def summary(videos: list[Video]) -> str:
-    """One line: how many of each status, the bad ones by name, and what to do about them."""
+    """One line: how many of each status, the bad ones by name, and what to do about each kind."""
     counts = Counter(video.status for video in videos)
     counted = ", ".join(
         f"{count} {status}" for status, count in sorted(counts.items(), key=lambda item: item[0] != "ok")
     )
-    bad = [f"{Path(video.path).name or video.id} ({video.status})" for video in videos if video.status != "ok"]
-    if not bad:
-        return counted
-    more = f" and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
-    remedy = "their lines give the reason; fetch them again and rerun, or leave them to be counted as errors"
-    return f"{counted}: {', '.join(bad[:NAMED])}{more}; {remedy}"
+    bad: dict[str, list[str]] = {}
+    for video in videos:
+        if video.status != "ok":
+            bad.setdefault(_kind(video), []).append(f"{Path(video.path).name or video.id} ({video.status})")
+    parts = [counted]
+    for kind in REMEDIES:
+        names = bad.get(kind, [])
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        parts += [f"{', '.join(names[:NAMED])}{more}: {REMEDIES[kind]}"] if names else []
+    return "; ".join([*parts, "then rerun"] if bad.keys() - {"lost"} else parts)
+
+
+def _kind(video: Video) -> str:
+    """Which of ``REMEDIES`` fits a video that is not ok."""
+    if not video.status.startswith("missing:"):
+        return "broken"
+    return "absent" if video.status == "missing:other" else "lost"
 
 
 def build_parser() -> argparse.ArgumentParser:

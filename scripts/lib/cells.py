@@ -50,6 +50,11 @@ class Entry:
     """``all``, or a category or subset of the data set."""
 
 
+def row_name(row: dict[str, Any]) -> str:
+    """The label of a table's row, after the section where there is one: unique in a table, and what compare names."""
+    return f"{row['section']} / {row['label']}" if row.get("section") else str(row["label"])
+
+
 def table_entries(table: dict[str, Any]) -> list[list[Entry | None]]:
     """Rows of entries of a table specification: ``defaults``, overlaid by the column, overlaid by the row.
 
@@ -66,7 +71,7 @@ def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -
     unknown = [label for label in row.get("only", []) if label not in labels]
     if unknown:
         raise ConfigError(
-            f"table '{table['name']}': row '{row['label']}': only: no column"
+            f"table '{table['name']}': row '{row_name(row)}': only: no column"
             f" '{unknown[0]}'{did_you_mean(unknown[0], labels)}"
         )
     if column["label"] not in row.get("only", labels):
@@ -75,7 +80,7 @@ def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -
     missing = [axis for axis in (*AXES, "metric") if axis not in chosen]
     if missing:
         raise ConfigError(
-            f"table '{table['name']}': row '{row['label']}', column '{column['label']}' names no {missing[0]};"
+            f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}' names no {missing[0]};"
             " set it in defaults, the row or the column"
         )
     cell = Cell(*(chosen[axis] for axis in AXES))
@@ -91,10 +96,10 @@ def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:
     """Refuse a cell whose axis names a file that does not exist.
 
     Args:
-        known: axis to the names that have a file under config/.
+        known: axis to the names that have a file under config/; an axis that isn't there is not checked.
         where: the table that asks, for the message.
     """
     for axis in AXES:
         name = getattr(cell, axis)
-        if name not in known[axis]:
+        if axis in known and name not in known[axis]:
             raise ConfigError(f"{where}: no {axis} '{name}'{did_you_mean(name, known[axis])}")

@@ -23,6 +23,19 @@ FOLDERS = {
 }
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is there twice: YAML forbids it, and PyYAML silently takes the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(None, None, f"key '{key.value}' occurs twice; remove one", key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+        return node
+
+
 def path_of(kind: str, name: str, root: Path = ROOT) -> Path:
     """Where the YAML of a name is (tables are ``<paper>/<table>``)."""
     return root / FOLDERS[kind] / f"{name}.yaml"
@@ -80,7 +93,7 @@ def _yaml(path: Path) -> Any:
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
 

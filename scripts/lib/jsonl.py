@@ -34,7 +34,7 @@ def parse(kind: type[R], line: str, where: str) -> R:
 
 
 def read(path: Path, kind: type[R]) -> Iterator[R]:
-    """Yield the records of a file, in order; blank lines are skipped.
+    """Yield the records of a file, in order; blank lines are skipped, and so is the mark that Windows puts first.
 
     Raises:
         DataError: the file is missing or not UTF-8, or a line is not such a record.
@@ -43,7 +43,7 @@ def read(path: Path, kind: type[R]) -> Iterator[R]:
     if not path.is_file():
         raise DataError(f"{path}: no such file; run the rule that makes it, or check the path")
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield parse(kind, line, f"{path}:{number}")

@@ -12,9 +12,28 @@ from scripts.lib.text import nfc
 
 Text = Annotated[str, AfterValidator(nfc)]
 Id = Annotated[str, AfterValidator(nfc), Field(min_length=1)]
-Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Seconds = float
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
+ALL = "all"
+"""The group of every question; no category or subset has this name."""
+
+
+def _not_all(group: str) -> str:
+    if group == ALL:
+        raise ValueError(f"'{ALL}' means every question; rename this category or subset")
+    return group
+
+
+def _forward(span: tuple[float, float]) -> tuple[float, float]:
+    if span[1] < span[0]:
+        raise ValueError(f"the span ends at {span[1]:g} s, before it starts at {span[0]:g} s; write [start, end]")
+    return span
+
+
+Group = Annotated[str, AfterValidator(nfc), AfterValidator(_not_all)]
+Span = Annotated[tuple[Seconds, Seconds], AfterValidator(_forward)]
+"""Start and end; a time before the first frame is allowed."""
 
 MissingReason = Literal[
     "missing:private",
@@ -30,9 +49,9 @@ VideoStatus = Literal["ok", "truncated", "undecodable", "zero_frames"] | Missing
 
 
 class Record(BaseModel):
-    """Base of all records: frozen, strict, no unknown fields."""
+    """Base of all records: frozen, strict, no unknown fields, no number that JSON can't write (NaN, infinity)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="null")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Source(Record):
@@ -101,11 +120,19 @@ class Question(Record):
     t_question: Seconds | None = None
     t_answer: Seconds | None = None
     qa_times: list[Seconds] = []
-    evidence: list[tuple[Seconds, Seconds]] = []
+    evidence: list[Span] = []
     """Spans during which what answers the question can be seen."""
-    category: str
-    subsets: list[str] = []
+    category: Group
+    subsets: list[Group] = []
     domain: str = ""
+
+    @model_validator(mode="after")
+    def _options_differ(self) -> "Question":
+        options = self.options or []
+        twice = next((option for option in options if options.count(option) > 1), None)
+        if twice is not None:
+            raise ValueError(f"option '{twice}' is there twice, so no letter is the right one; change one of them")
+        return self
 
     @model_validator(mode="after")
     def _letter_names_an_option(self) -> "Question":

@@ -28,6 +28,8 @@ class Outcome(Generic[T, R]):
     item: T
     value: R | None
     error: str | None = None
+    timed_out: bool = False
+    """Whether the error is that the time limit was reached."""
 
 
 def run_all(
@@ -68,7 +70,7 @@ def run_all(
             except WorkflowError as error:
                 yield Outcome(item, None, str(error))
             except TimeoutError:
-                yield Outcome(item, None, f"no answer within {timeout_s:g} s")
+                yield Outcome(item, None, f"no answer within {timeout_s:g} s", timed_out=True)
             except ProcessExpired as error:
                 yield Outcome(item, None, f"the process died (exit code {error.exitcode})")
     finally:

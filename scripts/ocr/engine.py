@@ -18,6 +18,10 @@ from scripts.lib.errors import EngineError
 from scripts.lib.records import OcrBox
 from scripts.lib.text import nfc
 
+VERSION = 1
+"""Part of the cache key: raise it when a code change can change what is read on a frame, here, in ``ocr.hashing`` (which
+frames are alike) or in ``lib.video`` (their pixels)."""
+
 
 def manifest(models: Path) -> dict[str, Any]:
     """What fetch_ocr_models wrote about the folder.

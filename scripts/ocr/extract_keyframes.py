@@ -7,8 +7,8 @@ Every frame is decoded and hashed (64 bits of its brightness). Two rules, chosen
     paper_literal   one frame for each contiguous run of neighbours that differ by more than a threshold: the first
                     after the run, when the picture has come to rest
 
-The first frame is always one. A video that cannot be decoded is named and left out; a killed run goes on at the next
-video.
+The first frame is always one. A video that cannot be decoded, is not done within the time limit or whose process dies
+is named and left out, and tried again whenever the step runs. A killed run goes on at the next video.
 """
 
 import argparse
@@ -23,6 +23,9 @@ from scripts.lib import cache, cli, jsonl, progress, video, workers
 from scripts.lib.errors import DataError
 from scripts.lib.records import FrameTimes, Keyframes, Video
 from scripts.ocr import hashing, settings
+
+VERSION = 1
+"""Part of the cache key: raise it when a code change here or in ``ocr.hashing.perceptual_hash`` can change the choice."""
 
 Task = tuple[Video, FrameTimes, dict[str, Any]]
 Hashes = npt.NDArray[np.bool_]
@@ -98,9 +101,7 @@ def step(args: argparse.Namespace) -> None:
     for item in videos:
         if item.id not in times:
             raise DataError(f"{args.frame_times}: no video '{item.id}' of {args.videos}; run probe_videos anew")
-    chosen = rules["rule"]
-    folder = args.cache / cache.fingerprint("phash64 320x180 32x32", chosen, rules[chosen])
-    with cache.Cache(folder / "keyframes.jsonl") as done:
+    with open_cache(args.cache, rules, args.keyframes) as done:
         tasks: list[Task] = [(item, times[item.id], rules) for item in videos if item.sha256 not in done]
         outcomes = workers.run_all(of_video, tasks, args.workers, timeout_s=args.timeout_s)
         for outcome in progress.track(outcomes, "extract_keyframes", len(tasks), "videos"):
@@ -110,6 +111,17 @@ def step(args: argparse.Namespace) -> None:
                 done.put(outcome.item[0].sha256, outcome.value)
         found = [(item.id, done[item.sha256]) for item in videos if item.sha256 in done]
     jsonl.write(args.keyframes, (_record(id_, frames, times[id_]) for id_, frames in found))
+
+
+def open_cache(root: Path, rules: dict[str, Any], output: Path) -> cache.Cache:
+    """The choices that these rules have made so far, whatever the data set.
+
+    One file per output, because several data sets may be at work at a time; the files of the others are read.
+    """
+    chosen = rules["rule"]
+    folder = root / cache.fingerprint("keyframes", VERSION, chosen, rules[chosen])
+    own = folder / f"{cache.fingerprint(str(output.absolute()))}.jsonl"
+    return cache.Cache(own, [path for path in sorted(folder.glob("*.jsonl")) if path != own])
 
 
 def _record(id_: str, frames: list[int], record: FrameTimes) -> Keyframes:

@@ -3,7 +3,8 @@
 The frames of all questions on a video are read once, at the resolution that the models see, and the boxes are given
 in pixels of the upright source frame. Within a stretch of a video, a frame that looks like one already read gets that
 one's text (``read_as``). A frame without text has an empty list; a frame that cannot be decoded is missing, and one
-line says why.
+line says why. Frames that are missing because a process died or took too long end the step with an error, once all
+others are read: run it again.
 
 Each frame read is kept at once in the cache, so a killed run loses only the frames that were being read. Other
 samplers' readings of the same frames, in the same cache, are not made again.
@@ -23,6 +24,13 @@ from scripts.lib.errors import DataError, EngineError
 from scripts.lib.records import FramePlan, FrameTimes, OcrBox, OcrFrame, Video
 from scripts.ocr import engine, hashing, settings
 
+NAMED = 5
+"""So many unfinished items are named in the error."""
+AGAIN = (
+    "what was read is kept: run again, with fewer --workers, a lower work.items_per_process or a larger"
+    " work.item_timeout_s in config/ocr.yaml if it happens again"
+)
+
 
 @dataclass(frozen=True)
 class Item:
@@ -41,9 +49,13 @@ class Item:
 
     @property
     def path(self) -> Path:
-        """The cache file that this item alone writes."""
-        span = f"{self.frames[0]}-{self.frames[-1]}"
-        return self.folder / f"{self.video.sha256[:32]}.{span}.{self.job}.jsonl"
+        """The cache file that this item alone writes. Which frames are alike depends on all frames of the item, so
+        another plan gets another file, and takes over only what was really read."""
+        return self.folder / f"{self.video.sha256[:32]}.{self.span}.{cache.fingerprint(self.job, self.frames)}.jsonl"
+
+    @property
+    def span(self) -> str:
+        return f"{self.frames[0]}-{self.frames[-1]}"
 
     @property
     def others(self) -> list[Path]:
@@ -77,7 +89,7 @@ def cache_folder(root: Path, models: Path, config_ocr: dict[str, Any], resolutio
     reading = {key: config_ocr["engine"][key] for key in ("device", "limit_side", "min_confidence")}
     size = {key: value for key, value in resolution.items() if key in ("kind", "pixels")}
     digests = engine.manifest(models)["sha256"]
-    return root / cache.fingerprint(engine.version(), reading, config_ocr["alike"], size, digests)
+    return root / cache.fingerprint(engine.VERSION, engine.version(), reading, config_ocr["alike"], size, digests)
 
 
 @functools.lru_cache(maxsize=1)
@@ -218,19 +230,26 @@ def read_all(items: list[Item], count: int) -> None:
     """Read the items in ``count`` child processes; name those of which frames are missing.
 
     Raises:
-        EngineError: the engine does not run here at all.
+        EngineError: the engine does not run here at all; or, once all is tried, an item whose process died or took too
+            long, so that whoever called the step calls it again.
     """
     if not items:
         return
     work = items[0].settings["work"]
     outcomes = workers.run_all(read_item, items, count, work["item_timeout_s"], work["items_per_process"])
     total = sum(len(item.frames) for item in items)
+    lost = []
     for outcome in progress.track(outcomes, "extract_ocr", total, "frames", size=lambda done: len(done.item.frames)):
-        trouble = Trouble(outcome.error) if outcome.error else outcome.value
-        if trouble and trouble.fatal:
-            raise EngineError(trouble.why)
-        if trouble:
-            print(f"extract_ocr  {outcome.item.video.id}: frames missing: {trouble.why}", file=sys.stderr)
+        if outcome.error:
+            lost.append(f"{outcome.item.video.id} {outcome.item.span}: {outcome.error}")
+            print(f"extract_ocr  {outcome.item.video.id}: frames missing: {outcome.error}", file=sys.stderr)
+        elif outcome.value and outcome.value.fatal:
+            raise EngineError(outcome.value.why)
+        elif outcome.value:
+            print(f"extract_ocr  {outcome.item.video.id}: frames missing: {outcome.value.why}", file=sys.stderr)
+    if lost:
+        more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
+        raise EngineError(f"not all frames are read ({'; '.join(lost[:NAMED])}{more}); {AGAIN}")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -26,6 +26,9 @@ from scripts.lib.records import Box, OcrBox, OcrFrame, Track
 from scripts.ocr import matching, scroll
 from scripts.ocr.matching import columns_overlap, iou, rows_overlap
 
+VERSION = 1
+"""Raise it when a code change can change the tracks or their order, here, in ``ocr.matching`` or in ``ocr.scroll``: it is
+part of what a kept answer of ocr_reader goes by."""
 CUT_WEIGHT = 0.1
 """Vote of a reading that touches the frame's side, where part of it may be hidden, against 1 of a whole one."""
 

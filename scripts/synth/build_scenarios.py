@@ -22,6 +22,9 @@ from scripts.synth import backgrounds, fonts, rolling, signs, words
 RANGES = ("fps", "duration_s", "font_size", "background_s", "signs")
 KINDS = ("synthetic_rolling", "synthetic_signs")
 
+VERSION = 1
+"""Raise it when a change of the code draws other scenarios from the same seed."""
+
 
 def build(
     dataset: dict[str, Any], faces: Sequence[fonts.Face], images: Sequence[backgrounds.Image] = ()

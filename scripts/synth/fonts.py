@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from PIL import ImageFont
 
 ENTRY_POINTS = ("fonts_ttf", "fonts_otf")
-SYSTEM_FOLDERS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".local/share/fonts")
+FAMILY_PACKAGES = "fontpkg.family"
+"""Entry points that name a package with one family in it."""
+SYSTEM_FOLDERS = tuple(
+    Path(folder).expanduser()
+    for folder in ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "/Library/Fonts")
+)
 NOT_FOR_TEXT = re.compile(
     r"math|symbol|siz\w*sym|nonuni|emoji|icon|dingbat|initials|keyboard|braille|barcode|last ?resort"
     r"|display$|^cm(b|ex|mi|sy|ti)10$",
@@ -27,8 +32,8 @@ NOT_FOR_TEXT = re.compile(
 """Families of symbols and formulas, and styles that call themselves a family of their own."""
 TOO_THIN = re.compile(r"thin|hairline|light", re.IGNORECASE)
 REMEDY = (
-    "install more font packages (pip: font-roboto font-lato ...; Debian: fonts-liberation fonts-open-sans"
-    " fonts-comfortaa fonts-vollkorn ...), set `fonts: system`, or lower min_families"
+    "install more font packages (pip: fontpkg-lobster fontpkg-arvo ...; Debian: fonts-liberation fonts-open-sans ...;"
+    " the latter are found with `fonts: system`), or lower min_families"
 )
 
 
@@ -128,16 +133,20 @@ def _glyphs(path: Path) -> frozenset[int]:
 def _package_files() -> list[Path]:
     """Font files of packages that announce them by entry point, and those that come with matplotlib."""
     found: list[Path] = []
+    for entry in sorted(importlib.metadata.entry_points(group=FAMILY_PACKAGES)):
+        found += _fonts_of(entry.value)
     for group in ENTRY_POINTS:
         for entry in sorted(importlib.metadata.entry_points(group=group)):
             value: Any = entry.load()
             paths = value.values() if isinstance(value, dict) else [value] if isinstance(value, str | Path) else value
             for path in map(Path, paths):
                 found += _fonts_under(path) if path.is_dir() else [path]
-    plots = importlib.util.find_spec("matplotlib")
-    if plots and plots.origin:
-        found += _fonts_under(Path(plots.origin).parent / "mpl-data" / "fonts" / "ttf")
-    return found
+    return found + _fonts_of("matplotlib")
+
+
+def _fonts_of(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
+    return _fonts_under(Path(spec.origin).parent) if spec and spec.origin else []
 
 
 def _fonts_under(folder: Path) -> list[Path]:

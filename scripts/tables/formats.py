@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,16 @@ BY_DESIGN = "—"
 MISSING = "–†"
 NOTHING_SCORED = "–"
 SCORES = ("value", "low", "high", "n", "n_scored", "n_videos")
+FEW_VIDEOS = 100
+"""An interval of no width says little with fewer: the next video may be the first one on which a row fails."""
+
+Statuses = Callable[[str], bool]
+"""Which statuses are meant."""
+STATUSES: dict[str, Statuses] = {
+    "An answer, and scored": lambda status: status == "unanswerable",
+    "Not scored": lambda status: status not in ("ok", "unanswerable"),
+}
+"""What stands below a table of the replies that are not plain answers."""
 
 
 def interval(number: Number) -> str:
@@ -61,22 +72,36 @@ def heading(column: dict[str, Any]) -> str:
 def notes(table: Table) -> list[str]:
     """What stands below the table, in plain text: how to read it, n, what was not scored or is missing, differences."""
     numbers = [number for row in table.rows for number in row.numbers]
-    draws = " or ".join(f"{draws:,}" for draws in table.draws)
-    lines = []
-    if any(number.value is not None for number in numbers):
-        lines.append(
-            f"Per cent, with 95 % intervals from a bootstrap over videos ({draws} draws)."
-            " In each column the best value is bold and the second best underlined."
-        )
-    lines += _n_notes(table)
+    lines = [*_reading_notes(table, numbers), *_n_notes(table)]
     if any(interval(n) == "" and n.value is not None for n in numbers):
         lines.append("No interval where all questions are of one video.")
-    lines += [note for row in table.rows if (note := _status_note(table, row))]
+    if _no_width(table, numbers):
+        lines.append("An interval of no width means that all draws agreed, not that the value is certain.")
+    lines += [note for name, statuses in STATUSES.items() if (note := _status_note(table, name, statuses))]
     if any(number.entry is None for number in numbers):
         lines.append(f"{BY_DESIGN} Not part of this table.")
     if table.missing:
         lines.append(f"† No scores yet for: {', '.join(map(str, table.missing))}.")
-    return lines + [_comparison_note(table, one) for one in table.comparisons]
+    return lines + _comparison_notes(table)
+
+
+def _reading_notes(table: Table, numbers: list[Number]) -> list[str]:
+    scored = [number for number in numbers if number.value is not None]
+    if not scored:
+        return []
+    draws = " or ".join(f"{draws:,}" for draws in table.draws)
+    ranked = "" if all(number.complete for number in scored) else " of those with every question scored"
+    return [
+        f"Per cent, with 95 % intervals from a bootstrap over videos ({draws} draws)."
+        f" In each column the best value{ranked} is bold and the second best underlined."
+    ]
+
+
+def _no_width(table: Table, numbers: list[Number]) -> bool:
+    """Whether an interval is printed as a point though it is of too few videos for that to say much."""
+    shown = [(n.score["low"], n.score["high"], n.score["n_videos"]) for n in numbers if n.score and interval(n)]
+    shown += [(d.low, d.high, d.n_videos) for one in table.comparisons if (d := one.difference)]
+    return any(percent(low) == percent(high) and n_videos < FEW_VIDEOS for low, high, n_videos in shown)
 
 
 def _n_notes(table: Table) -> list[str]:
@@ -103,35 +128,58 @@ def _n(counts: tuple[int, int]) -> str:
     return f"{questions} question{'s' * (questions != 1)} of {videos} video{'s' * (videos != 1)}"
 
 
-def _status_note(table: Table, row: Row) -> str:
-    """The row's counts of anything but ``ok``, per cell where it draws on several; empty when all is well."""
+def _status_note(table: Table, name: str, statuses: Statuses) -> str:
+    """The rows with replies of some statuses and how many each has; empty without any."""
+    told = [f"{row.name} ({text})" for row in table.rows if (text := _status_counts(table, row, statuses))]
+    return f"{name}: {'; '.join(told)}." if told else ""
+
+
+def _status_counts(table: Table, row: Row, statuses: Statuses) -> str:
+    """``1 refused, 2 truncated``, for the columns of each cell where the row's cells differ."""
     columns: dict[Cell, list[str]] = {}
     for number, column in zip(row.numbers, table.spec["columns"], strict=True):
         if number.entry and number.entry.cell in table.statuses:
             columns.setdefault(number.entry.cell, []).append(heading(column))
     listed: dict[str, list[str]] = {}
     for cell, names in columns.items():
-        counts = {status: n for status, n in table.statuses[cell].items() if status != "ok"}
-        listed.setdefault(", ".join(f"{n} {_status(status)}" for status, n in counts.items()), []).extend(names)
-    parts = [f"{text} ({', '.join(names)})" if len(listed) > 1 else text for text, names in listed.items() if text]
-    return f"{row.name}: {'; '.join(parts)}." if parts else ""
+        counts = [f"{n} {status}" for status, n in table.statuses[cell].items() if statuses(status)]
+        listed.setdefault(", ".join(counts), []).extend(names)
+    return "; ".join(f"{text} in {', '.join(at)}" if len(listed) > 1 else text for text, at in listed.items() if text)
 
 
-def _status(status: str) -> str:
-    return f"{status} (an answer, scored)" if status == "unanswerable" else f"{status} (not scored)"
+def _comparison_notes(table: Table) -> list[str]:
+    """What the differences are, once, and each of them."""
+    if not table.comparisons:
+        return []
+    several = sum(one.difference is not None for one in table.comparisons) > 1
+    corrected = ", with p after Holm's correction" if several else ""
+    return [
+        f"Differences (only questions scored in both){corrected}:",
+        *[_comparison_note(table, one) for one in table.comparisons],
+    ]
 
 
 def _comparison_note(table: Table, one: Comparison) -> str:
     column = next(column for column in table.spec["columns"] if column["label"] == one.column)
-    what = f"{one.rows[0]} minus {one.rows[1]}, {heading(column)}"
+    what = f"“{one.rows[0]}” minus “{one.rows[1]}” in {heading(column)}"
     found = one.difference
     if found is None or one.p_holm is None:
         return f"{what}: no questions scored in both."
-    several = sum(other.difference is not None for other in table.comparisons) > 1
-    p = "p < 0.001" if one.p_holm < 0.001 else f"p = {one.p_holm:.3f}"
-    corrected = " after Holm's correction" if several else ""
-    value, low, high = (f"{100 * v:+.1f}".replace("-", "−") for v in (found.value, found.low, found.high))
-    return f"{what}: {value} [{low}, {high}], {p}{corrected} ({_n((found.n, found.n_videos))})."
+    value, low, high = map(_signed, (found.value, found.low, found.high))
+    return f"{what}: {value} [{low}, {high}], {_p(one.p_holm)} ({_n((found.n, found.n_videos))})."
+
+
+def _signed(value: float) -> str:
+    """A difference as it is printed; zero has no sign."""
+    text = f"{100 * value:+.1f}"
+    return text.replace("-", "−") if float(text) else "0.0"
+
+
+def _p(p: float) -> str:
+    if p < 0.001:
+        return "p < 0.001"
+    text = f"{p:.3f}"
+    return "p = 1" if text == "1.000" else f"p = {text}"
 
 
 def to_latex(table: Table) -> str:
@@ -205,7 +253,11 @@ def to_json(table: Table) -> str:
         "name": table.spec["name"],
         "spec": table.spec,
         "rows": [
-            {"section": row.section, "label": row.label, "entries": [_json_entry(number) for number in row.numbers]}
+            {
+                "section": row.section,
+                "label": row.label,
+                "entries": [_json_entry(number, counts_vary(table)) for number in row.numbers],
+            }
             for row in table.rows
         ],
         "statuses": {str(cell): counts for cell, counts in table.statuses.items()},
@@ -224,7 +276,7 @@ def to_json(table: Table) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
-def _json_entry(number: Number) -> dict[str, Any]:
+def _json_entry(number: Number, always: bool) -> dict[str, Any]:
     """``state`` is ``scored``, ``nothing_scored``, ``missing`` or ``not_asked``; ``text``, ``interval`` and ``used``
     are as printed, the other values as in scores.json (null where there is none)."""
     states = {BY_DESIGN: "not_asked", MISSING: "missing", NOTHING_SCORED: "nothing_scored"}
@@ -238,5 +290,5 @@ def _json_entry(number: Number) -> dict[str, Any]:
         "rank": number.rank,
         "text": main_text(number),
         "interval": interval(number),
-        "used": used(number, always=True),
+        "used": used(number, always),
     }

@@ -7,8 +7,9 @@ from typing import Any
 
 from scripts.judge.score_cell import groups
 from scripts.lib import jsonl, stats
-from scripts.lib.cells import Cell, Entry, table_entries
+from scripts.lib.cells import Cell, Entry, row_name, table_entries
 from scripts.lib.errors import ConfigError, DataError
+from scripts.lib.plan import check_layout
 from scripts.lib.records import Case
 from scripts.lib.text import did_you_mean
 
@@ -45,8 +46,8 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The label, after the section where there is one: unique in a table."""
-        return f"{self.section} / {self.label}" if self.section else self.label
+        """What ``compare`` and the notes call it: unique in a table."""
+        return row_name({"section": self.section, "label": self.label})
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,13 @@ def build(spec: dict[str, Any], scores: Path) -> Table:
         ConfigError: the specification contradicts itself or names a metric or group that a cell doesn't have.
         DataError: a cell has no scores (unless the table says ``allow_missing``), or they can't be read.
     """
-    check(spec)
+    check_layout(spec)
     entries = table_entries(spec)
     cells = sorted({entry.cell for row in entries for entry in row if entry})
     made = {cell: read_scores(scores, cell, spec.get("allow_missing", False)) for cell in cells}
     found = {cell: content for cell, content in made.items() if content is not None}
     rows = [
-        Row(row["label"], row.get("section", ""), [_number(spec, row["label"], entry, found) for entry in line])
+        Row(row["label"], row.get("section", ""), [_number(spec, row_name(row), entry, found) for entry in line])
         for row, line in zip(spec["rows"], entries, strict=True)
     ]
     return Table(
@@ -101,20 +102,6 @@ def build(spec: dict[str, Any], scores: Path) -> Table:
         compare(spec, rows, scores, found),
         sorted({content["settings"]["draws"] for content in found.values()}),
     )
-
-
-def check(spec: dict[str, Any]) -> None:
-    """Refuse a table in which two columns, or two rows of a section, have one label.
-
-    Raises:
-        ConfigError: names the label.
-    """
-    columns = [column["label"] for column in spec["columns"]]
-    rows = [Row(row["label"], row.get("section", ""), []).name for row in spec["rows"]]
-    for kind, names in (("columns", columns), ("rows", rows)):
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ConfigError(f"table '{spec['name']}': two {kind} are called '{twice}'; rename one of them")
 
 
 def read_scores(root: Path, cell: Cell, allow_missing: bool) -> dict[str, Any] | None:
@@ -158,11 +145,12 @@ def ranked(rows: list[Row], better: list[str]) -> list[Row]:
     """The rows with the best (1) and second (2) value of each column marked, equal where they are printed equal.
 
     Args:
-        better: for each column ``higher``, ``lower`` or ``none``. One value alone is not best.
+        better: for each column ``higher``, ``lower`` or ``none``. One value alone is not best, and a number that lacks
+            questions is never marked: the missing ones may have been the hard ones.
     """
     marks: list[dict[str, int]] = []
     for position, direction in enumerate(better):
-        values = {percent(v) for row in rows if (v := row.numbers[position].value) is not None}
+        values = {text for row in rows if (text := _rankable(row.numbers[position]))}
         order = sorted(values, key=float, reverse=direction == "higher")
         marks.append(
             {} if direction == "none" or len(order) < 2 else {text: at for at, text in enumerate(order[:2], 1)}
@@ -171,12 +159,17 @@ def ranked(rows: list[Row], better: list[str]) -> list[Row]:
         replace(
             row,
             numbers=[
-                replace(number, rank=0 if number.value is None else mark.get(percent(number.value), 0))
+                replace(number, rank=mark.get(_rankable(number), 0))
                 for number, mark in zip(row.numbers, marks, strict=True)
             ],
         )
         for row in rows
     ]
+
+
+def _rankable(number: Number) -> str:
+    """The number as printed; empty where it can't be ranked."""
+    return percent(number.value) if number.value is not None and number.complete else ""
 
 
 def percent(value: float) -> str:
@@ -185,38 +178,27 @@ def percent(value: float) -> str:
 
 
 def compare(spec: dict[str, Any], rows: list[Row], scores: Path, found: dict[Cell, dict[str, Any]]) -> list[Comparison]:
-    """The comparisons that the table asks for, p corrected over those that could be made.
+    """The comparisons that the table asks for (checked by lib.plan), p corrected over those that could be made.
 
     Raises:
-        ConfigError: a row or column that isn't there, or two rows that show different things in the column.
         DataError: cases.jsonl is missing or malformed.
     """
-    made = [_compare(spec, asked, rows, scores, found) for asked in spec.get("compare", [])]
+    columns = [column["label"] for column in spec["columns"]]
+    made = [_compare(asked, columns.index(asked["column"]), rows, scores, found) for asked in spec.get("compare", [])]
     ps = iter(stats.holm([one.difference.p for one in made if one.difference]))
     return [replace(one, p_holm=next(ps)) if one.difference else one for one in made]
 
 
 def _compare(
-    spec: dict[str, Any], asked: dict[str, Any], rows: list[Row], scores: Path, found: dict[Cell, dict[str, Any]]
+    asked: dict[str, Any], position: int, rows: list[Row], scores: Path, found: dict[Cell, dict[str, Any]]
 ) -> Comparison:
-    where = f"table '{spec['name']}': compare"
-    columns = [column["label"] for column in spec["columns"]]
     named = {row.name: row for row in rows}
-    for kind, name, known in (*(("row", row, named) for row in asked["rows"]), ("column", asked["column"], columns)):
-        if name not in known:
-            raise ConfigError(f"{where}: no {kind} '{name}'{did_you_mean(name, known)}")
-    position = columns.index(asked["column"])
-    a, b = (named[name].numbers[position].entry for name in asked["rows"])
-    if a is None or b is None or (a.metric, a.group, a.cell.dataset) != (b.metric, b.group, b.cell.dataset):
-        raise ConfigError(
-            f"{where}: '{asked['rows'][0]}' and '{asked['rows'][1]}' don't both have column '{asked['column']}'"
-            " with one metric, group and data set"
-        )
-    pair = (asked["rows"][0], asked["rows"][1])
-    if a.cell not in found or b.cell not in found:
-        return Comparison(pair, asked["column"], None)
+    first, second = asked["rows"]
+    a, b = (named[name].numbers[position].entry for name in (first, second))
+    if a is None or b is None or a.cell not in found or b.cell not in found:
+        return Comparison((first, second), asked["column"], None)
     settings = found[a.cell]["settings"]
-    return Comparison(pair, asked["column"], difference(scores, a, b, settings["draws"], settings["seed"]))
+    return Comparison((first, second), asked["column"], difference(scores, a, b, settings["draws"], settings["seed"]))
 
 
 def difference(scores: Path, a: Entry, b: Entry, draws: int, seed: int) -> stats.Difference | None:

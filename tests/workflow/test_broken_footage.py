@@ -7,6 +7,7 @@ import pytest
 from scripts.lib import jsonl
 from scripts.lib.records import Prediction, Question, Video
 from tests.conftest import snakemake
+from tests.dag.test_plan import jobs
 from tests.unit import clips
 from tests.workflow.conftest import smoke_checkout
 
@@ -111,3 +112,19 @@ def test_failures_are_statuses_and_only_answers_are_scored(broken):
 def test_a_second_run_of_a_broken_folder_does_nothing(broken):
     folder, _, _ = broken
     assert "Nothing to be done" in snakemake(folder, *BROKEN).stdout
+
+
+def test_an_edit_of_the_users_own_files_is_seen(broken):
+    folder, _, _ = broken
+    run = snakemake(folder, *BROKEN)
+    assert "Nothing to be done" in run.stdout
+    questions = folder / "footage" / "questions.jsonl"
+    before = questions.read_text(encoding="utf-8")
+    questions.write_text(before.replace("Café", "Kaffee"), encoding="utf-8")
+    planned = jobs(snakemake(folder, "-n", *BROKEN, "--quiet", "host").stdout)
+    assert planned["fetch_dataset"] == planned["make_table"] == 1
+    clips.write(folder / "footage" / "empty.mp4", frames=20)
+    run = snakemake(folder, *BROKEN)
+    assert run.returncode == 0, run.stdout
+    videos = jsonl.read_unique(folder / "resources" / "datasets" / "smoke_broken" / "videos.jsonl", Video, "id")
+    assert videos["empty"].status == "ok"

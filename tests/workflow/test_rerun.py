@@ -1,9 +1,13 @@
 """What runs again, and what does not."""
 
+import re
 import shutil
 
+import pandas
 import pytest
 
+from scripts.lib import jsonl, metrics
+from scripts.lib.records import Question, Track
 from tests.conftest import snakemake
 from tests.dag.test_plan import edit, jobs
 from tests.workflow.conftest import RUN, tables
@@ -59,3 +63,38 @@ def test_a_single_table_is_a_target(copy):
     run = snakemake(copy, "results/tables/smoke/signs.tex", *RUN)
     assert run.returncode == 0, run.stdout
     assert [file.name for file in (copy / "results" / "tables").rglob("rolling.*")] == []
+
+
+def test_tracks_hold_the_text_that_was_rendered(copy):
+    run = snakemake(copy, "tracks", *RUN)
+    assert run.returncode == 0, run.stdout
+    questions = jsonl.read(copy / "resources" / "datasets" / "smoke_rolling" / "questions.jsonl", Question)
+    truth = {question.video: question.answers for question in questions}
+    read: dict[str, str] = {}
+    for track in jsonl.read(copy / "resources" / "tracks" / "smoke_rolling" / "uniform_4" / "native.jsonl", Track):
+        read[track.video] = f"{read.get(track.video, '')} {track.text}".strip()
+    assert max(metrics.rouge_l(texts, read.get(video, "")) for video, texts in truth.items()) > 0.9
+
+
+def test_the_csv_is_tidy(finished):
+    table = pandas.read_csv(finished / "results" / "tables" / "smoke" / "signs.csv")
+    assert len(table) == 4
+    assert {"cell", "metric", "group", "value", "low", "high", "n", "n_scored"} <= set(table.columns)
+    assert table["value"].between(0, 1).all()
+
+
+@pytest.mark.parametrize(
+    ("module", "rule"),
+    [
+        ("scripts/synth/render_videos.py", "render_videos"),
+        ("scripts/models/ocr_reader.py", "run_cell"),
+        ("scripts/judge/score_cell.py", "score_cell"),
+    ],
+)
+def test_raising_a_version_in_the_code_reruns_its_rule(copy, module, rule):
+    path = copy / module
+    code = path.read_text(encoding="utf-8")
+    raised = re.sub(r"^((?:[A-Z]+_)?VERSION = \"?)[\w.]+", r"\g<1>99", code, count=1, flags=re.MULTILINE)
+    assert raised != code
+    path.write_text(raised, encoding="utf-8")
+    assert rule in jobs(snakemake(copy, "-n", *RUN, "--quiet", "host").stdout)

@@ -21,13 +21,36 @@ function showTables(tables) {
 
 function tableElement(table) {
   const body = node("tbody", {}, table.rows.map(tableRow));
-  const heads = [{ label: "Row", over: "" }, ...table.columns].map(({ label, over }, at) => {
+  const heads = [{ label: "Row" }, ...table.columns].map(({ label }, at) => {
     const button = node("button", { type: "button", title: "Sort" }, label);
-    const head = node("th", { scope: "col", "aria-sort": "none" }, over ? node("small", {}, over) : null, button);
+    const head = node("th", { scope: "col", "aria-sort": "none" }, button);
     button.addEventListener("click", () => sortBy(head, body, at));
     return head;
   });
-  return node("table", {}, node("thead", {}, node("tr", {}, heads)), body);
+  foldSections(body);
+  return node("table", {}, node("thead", {}, sharedHeads(table.columns), node("tr", {}, heads)), body);
+}
+
+/** The headings that neighbouring columns share, each once over all of them; null where there are none. */
+function sharedHeads(columns) {
+  const spans = [];
+  for (const { over } of columns) {
+    if (spans.length && spans[spans.length - 1].over === over) spans[spans.length - 1].width += 1;
+    else spans.push({ over, width: 1 });
+  }
+  if (!columns.some(({ over }) => over)) return null;
+  const shared = spans.map(({ over, width }) =>
+    over ? node("th", { scope: "colgroup", colspan: width }, over) : node("td", { colspan: width }),
+  );
+  return node("tr", { class: "shared" }, node("td"), shared);
+}
+
+/** Show a section where it begins only; the other rows keep it for whoever listens to the page. */
+function foldSections(body) {
+  const section = (row) => row?.querySelector("th small")?.textContent;
+  for (const row of body.children) {
+    row.classList.toggle("again", Boolean(section(row)) && section(row) === section(row.previousElementSibling));
+  }
 }
 
 function tableRow(row) {
@@ -37,13 +60,13 @@ function tableRow(row) {
 
 /** One number of a table with its interval and how many it rests on; best is bold, second underlined. */
 function number(entry) {
-  const used = node("small", {}, entry.used);
+  const used = entry.used ? node("small", {}, entry.used) : null;
   if (!(entry.cell in load("report").cells)) return node("td", { "data-value": "" }, entry.text, used);
   const rank = { 1: "strong", 2: "u" }[entry.rank] || "span";
   const href = hashOf({ cell: entry.cell, metric: entry.metric, group: entry.group });
   const value = node(rank, { class: "value" }, entry.text);
   const link = node("a", { href, title: `Show the cases of ${entry.cell}` }, value);
-  return node("td", { "data-value": entry.value ?? "" }, link, node("small", {}, entry.interval), used);
+  return node("td", { "data-value": entry.value ?? "" }, link, entry.interval ? node("small", {}, entry.interval) : null, used);
 }
 
 /** Sort by a column: numbers from the best down at first, labels from A; a second click turns it round. */
@@ -62,4 +85,5 @@ function sortBy(head, body, at) {
     return turn * (value(a) - value(b));
   });
   body.append(...rows);
+  foldSections(body);
 }

@@ -1,0 +1,130 @@
+"""What is wrong with a table can be known before anything of it runs: its rows and columns against the configuration.
+
+Runs inside the Snakefile too, so it needs nothing beyond PyYAML and jsonschema.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from scripts.lib.cells import Cell, Entry, check_names, row_name, table_cells, table_entries
+from scripts.lib.errors import ConfigError
+from scripts.lib.text import did_you_mean
+
+CHOICE = "accuracy"
+"""The metric of a multiple-choice answer (lib.metrics, which the Snakefile can't import); all others are of open ones."""
+
+MOTIONS = ("rtl", "ltr", "ttb", "btt", "typewriter", "fade", "zoom")
+"""Of rolling text, in the order in which the videos take turns (synth.motion)."""
+
+Configs = Mapping[str, dict[str, Any]]
+"""Name to the content of its YAML."""
+
+
+def check_table(table: dict[str, Any], models: Configs, prompts: Configs, datasets: Configs) -> None:
+    """Refuse a table that could only fail, or show nothing, once its cells have run.
+
+    Raises:
+        ConfigError: see ``check_layout``; or a metric that the prompt's answers don't have, a prompt without frames for a
+            model that reads the text on them, options where the data set has none, a group that can't exist.
+    """
+    check_layout(table)
+    known = {"dataset": set(datasets), "model": set(models), "prompt": set(prompts)}
+    for row, line in zip(table["rows"], table_entries(table), strict=True):
+        for column, entry in zip(table["columns"], line, strict=True):
+            if entry is None:
+                continue
+            where = f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}'"
+            check_names(entry.cell, known, where)
+            cell = entry.cell
+            wrong = problem(entry, models[cell.model], prompts[cell.prompt], datasets[cell.dataset]["source"])
+            if wrong:
+                raise ConfigError(f"{where}: {wrong}")
+
+
+def problem(entry: Entry, model: dict[str, Any], prompt: dict[str, Any], source: dict[str, Any]) -> str:
+    """Why one number of a table can never be, and what to do about it; empty when nothing speaks against it.
+
+    Args:
+        source: of the data set.
+    """
+    cell, answers = entry.cell, prompt["answers"]
+    if (entry.metric == CHOICE) != (answers == "option"):
+        needed = "option" if entry.metric == CHOICE else "open"
+        return (
+            f"metric '{entry.metric}' needs a prompt with answers: {needed}, and prompt '{cell.prompt}' has answers:"
+            f" {answers}; change one of them"
+        )
+    if prompt["frames"] == "none" and "ocr" in model["needs"]:
+        return (
+            f"model '{cell.model}' reads the text on frames, and prompt '{cell.prompt}' shows none; take another prompt"
+            " or another model"
+        )
+    if answers == "option" and source["kind"] == "synthetic_rolling":
+        return f"questions of data set '{cell.dataset}' have no options; take a prompt with answers: open"
+    groups = known_groups(source)
+    if groups is not None and entry.group not in groups:
+        return f"data set '{cell.dataset}' has no group '{entry.group}'{did_you_mean(entry.group, groups)}"
+    return ""
+
+
+def known_groups(source: dict[str, Any]) -> list[str] | None:
+    """The groups of questions that score_cell can find in a rendered data set; None where only its questions tell."""
+    if source["kind"] == "synthetic_rolling":
+        return ["all", "RollingText", *MOTIONS[: source["videos"]]]
+    if source["kind"] == "synthetic_signs":
+        categories = [name for name in ("now", "first", "previous") if source["questions"][name]]
+        return ["all", *categories, "current", "subset:previous" if "previous" in categories else "previous"]
+    return None
+
+
+def check_layout(table: dict[str, Any]) -> None:
+    """Refuse a table that contradicts itself, whatever else there is in the configuration.
+
+    Raises:
+        ConfigError: two columns, or two rows of a section, with one label; an entry without one of its axes; ``only`` or
+            ``compare`` naming what isn't there; a comparison of what can't be compared.
+    """
+    columns = [column["label"] for column in table["columns"]]
+    rows = [row_name(row) for row in table["rows"]]
+    for kind, names in (("columns", columns), ("rows", rows)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ConfigError(f"table '{table['name']}': two {kind} are called '{twice}'; rename one of them")
+    entries = table_entries(table)
+    for asked in table.get("compare", []):
+        _check_comparison(asked, dict(zip(rows, entries, strict=True)), columns, f"table '{table['name']}': compare")
+
+
+def _check_comparison(
+    asked: dict[str, Any], rows: dict[str, list[Entry | None]], columns: list[str], where: str
+) -> None:
+    for kind, name, known in (*(("row", row, rows) for row in asked["rows"]), ("column", asked["column"], columns)):
+        if name not in known:
+            raise ConfigError(f"{where}: no {kind} '{name}'{did_you_mean(name, known)}")
+    first, second = asked["rows"]
+    a, b = (rows[name][columns.index(asked["column"])] for name in (first, second))
+    if a is None or b is None or (a.metric, a.group, a.cell.dataset) != (b.metric, b.group, b.cell.dataset):
+        raise ConfigError(
+            f"{where}: '{first}' and '{second}' don't both have column '{asked['column']}' with one metric, group and"
+            " data set; compare other rows or another column"
+        )
+    if a == b:
+        raise ConfigError(
+            f"{where}: '{first}' and '{second}' are one and the same in column '{asked['column']}' ({a.cell}); compare"
+            " two different rows"
+        )
+
+
+def needed_cells(table: dict[str, Any], tables: Iterable[dict[str, Any]], scores: Path) -> list[Cell]:
+    """The cells whose scores a table waits for: all, or under ``allow_missing`` those scored before or made anyway.
+
+    Args:
+        tables: all tables of the run; what one without ``allow_missing`` asks for is made anyway.
+        scores: root of ``<cell>/scores.json``.
+    """
+    asked = table_cells(table)
+    if not table.get("allow_missing"):
+        return asked
+    made = {cell for other in tables if not other.get("allow_missing") for cell in table_cells(other)}
+    return [cell for cell in asked if cell in made or (scores / cell.path / "scores.json").is_file()]
