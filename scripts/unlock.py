@@ -27,11 +27,24 @@ def snakemakes_in(folder: Path) -> list[int]:
     return found
 
 
+SHARED = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.sshfs"}
+
+
+def file_system(folder: Path) -> str:
+    """Type of the file system that holds a folder, e.g. ``ext4``; empty where it can't be told."""
+    import psutil
+
+    mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
+    return next((mounts[place] for place in [folder, *folder.parents] if place in mounts), "")
+
+
 def step(args: argparse.Namespace) -> None:
     folder = args.folder.resolve()
     locks = sorted((folder / ".snakemake" / "locks").glob("*.lock"))
     if not locks:
         return
+    if file_system(folder) in SHARED:
+        raise WorkflowError(f"{folder}: is locked, perhaps by another machine; if none is at work: snakemake --unlock")
     alive = snakemakes_in(folder)
     if alive:
         raise WorkflowError(f"{folder}: Snakemake (process {alive[0]}) is at work here; wait for it or end it first")

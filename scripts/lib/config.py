@@ -29,10 +29,10 @@ class _Loader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)
         seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
                 raise yaml.MarkedYAMLError(None, None, f"key '{key.value}' occurs twice; remove one", key.start_mark)
-            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+            seen.add((key.tag, key.value))
         return node
 
 

@@ -45,8 +45,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files; a lab shares its results
         temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
         os.close(handle)
+        temporary.unlink(missing_ok=True)
 
 
 def _sweep(path: Path) -> None:

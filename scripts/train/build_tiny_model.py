@@ -3,6 +3,10 @@
 It has the real model's architecture, message format and time marks, so everything around a model can be run and tested
 on a laptop in seconds. It is UNTRAINED: its answers are noise and say nothing about Qwen3-VL. The tokenizer, its
 training text and the chat template are made here. The same seed gives the same bytes.
+
+Random weights alone fall into a loop of one word and never stop, so that every reply would be cut and none scored. Two
+scales are therefore raised (END_SCALE, FOCUS): the noise wanders on, and most replies end by themselves, at lengths
+from one token to a few dozen.
 """
 
 import argparse
@@ -27,6 +31,11 @@ SPECIAL = [
 THINK = ["<think>", "</think>"]
 """Marks that stay visible when special tokens are dropped from a reply."""
 VOCABULARY = 396
+
+END_SCALE = 3.0
+"""How much larger the output row of <|im_end|> is than the others: often the largest score, and never by design."""
+FOCUS = 4.0
+"""How much sharper attention is than at random: each written word then changes what is attended to, so no loop lasts."""
 
 # Marks of the message format and of a chain of thought stay whole, numbers fall into groups of three digits.
 SPLIT = (
@@ -137,13 +146,21 @@ def build_processor(tokenizer: Any) -> Any:
     )
 
 
-def build_model(tokenizer: Any, seed: int) -> Any:
-    """About half a million weights: 2 text layers of 96, 1 vision layer of 64, tied embeddings."""
-    import torch
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+def configuration(tokenizer: Any) -> Any:
+    """2 text layers of 96, 1 vision layer of 64; the words it reads and those it writes have weights of their own."""
+    from transformers import Qwen3VLConfig
 
     hidden, heads, initial = 96, 3, 0.12
-    config = Qwen3VLConfig(
+    placeholders = {
+        f"{name}_token_id": tokenizer.convert_tokens_to_ids(f"<|{token}|>")
+        for name, token in (
+            ("image", "image_pad"),
+            ("video", "video_pad"),
+            ("vision_start", "vision_start"),
+            ("vision_end", "vision_end"),
+        )
+    }
+    return Qwen3VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
             "hidden_size": hidden,
@@ -154,7 +171,6 @@ def build_model(tokenizer: Any, seed: int) -> Any:
             "head_dim": hidden // heads,
             "max_position_embeddings": 32768,
             "initializer_range": initial,
-            "tie_word_embeddings": True,
             "pad_token_id": tokenizer.pad_token_id,
             "rope_parameters": {
                 "rope_type": "default",
@@ -176,15 +192,23 @@ def build_model(tokenizer: Any, seed: int) -> Any:
             "initializer_range": initial,
             "deepstack_visual_indexes": [0],
         },
-        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
-        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
-        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
-        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
+        **placeholders,
     )
+
+
+def build_model(tokenizer: Any, seed: int) -> Any:
+    """About half a million random weights, with the two raised scales of this module."""
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(config)
+        model = Qwen3VLForConditionalGeneration(configuration(tokenizer))
+    with torch.no_grad():
+        model.lm_head.weight[tokenizer.eos_token_id] *= END_SCALE
+        for layer in model.model.language_model.layers:
+            layer.self_attn.q_norm.weight *= FOCUS
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.generation_config.bos_token_id = None

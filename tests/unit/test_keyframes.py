@@ -1,5 +1,7 @@
 """Which frames stand for a video."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +93,42 @@ def test_the_step_names_bad_videos_goes_on_and_resumes(tmp_path: Path, capsys: p
     (tmp_path / "k.jsonl").unlink()
     assert extract_keyframes.main(command(tmp_path, made)) == 0
     assert list(jsonl.read(tmp_path / "k.jsonl", Keyframes)) == [found]
+
+
+def test_two_data_sets_do_not_wait_for_each_other_and_share(tmp_path: Path) -> None:
+    with extract_keyframes.open_cache(tmp_path, RULES, Path("a/é.jsonl")) as one:
+        one.put("sha", [0, 5])
+        assert one.path.parent.parent == tmp_path
+        with extract_keyframes.open_cache(tmp_path, RULES, Path("a/b.jsonl")) as other:
+            assert other.path != one.path
+            assert other["sha"] == [0, 5]
+            assert extract_keyframes.open_cache(
+                tmp_path, {**RULES, "rule": "paper_literal"}, Path("x")
+            ).path.parent != (one.path.parent)
+
+
+def test_another_version_chooses_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with extract_keyframes.open_cache(tmp_path, RULES, Path("a")) as one:
+        one.put("sha", [0])
+    monkeypatch.setattr(extract_keyframes, "VERSION", extract_keyframes.VERSION + 1)
+    with extract_keyframes.open_cache(tmp_path, RULES, Path("a")) as later:
+        assert "sha" not in later
+
+
+def die(task: extract_keyframes.Task) -> list[int]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("not reached")
+
+
+def test_a_video_whose_process_dies_is_named_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = ocr_sample.inputs(tmp_path, {"ü": clips.write(tmp_path / "ü.mp4", frames=20)}, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(extract_keyframes, "of_video", die)
+        assert extract_keyframes.main(command(tmp_path, made)) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert lines == ["extract_keyframes  ü left out: the process died (exit code -9)"]
+    assert list(jsonl.read(tmp_path / "k.jsonl", Keyframes)) == []
+    assert extract_keyframes.main(command(tmp_path, made)) == 0
+    assert [found.id for found in jsonl.read(tmp_path / "k.jsonl", Keyframes)] == ["ü"]

@@ -85,3 +85,22 @@ def test_did_you_mean_lists_when_nothing_is_close():
 
 def test_nfc_composes():
     assert nfc("e\u0301") == "é"
+
+
+@pytest.mark.parametrize(
+    ("content", "key"), [("title: a\ntitle: b\n", "title"), ("a: {n: 1, ü: 2, ü: 2}\n", "ü"), ("- {n: 1, n: 2}\n", "n")]
+)
+def test_a_key_that_is_there_twice_is_named(root, content, key):
+    path = root / "samplers" / "twice.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"twice\.yaml: .*key '{key}' occurs twice") as error:
+        config.load("sampler", "twice", root)
+    assert "\n" not in str(error.value)
+
+
+def test_a_key_may_come_again_elsewhere_and_over_a_merge(root):
+    path = root / "twice.yaml"
+    path.write_text("base: &b {n: 1, m: 2}\nmore: &c {<<: *b, n: 3}\nmost: {<<: *c, n: 4}\n", encoding="utf-8")
+    (root / "any.yaml").write_text("{}\n", encoding="utf-8")
+    found = config.read(path, root / "any.yaml")
+    assert found == {"base": {"n": 1, "m": 2}, "more": {"n": 3, "m": 2}, "most": {"n": 4, "m": 2}}

@@ -1,18 +1,23 @@
 """Files, JSON Lines, records and the cache: whole or absent, and a line number for every fault."""
 
 import json
+import math
 import os
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.lib import jsonl
+from scripts.lib import jsonl, records
 from scripts.lib.cache import Cache, fingerprint
 from scripts.lib.errors import DataError
-from scripts.lib.files import atomic_path, sha256, write_text
-from scripts.lib.records import Question, Source, Track
+from scripts.lib.files import STALE_S, atomic_path, sha256, write_text
+from scripts.lib.records import OcrBox, Question, Source, Track
 
 
 def source(**changes):
@@ -181,3 +186,99 @@ def test_a_second_writer_waits_for_the_first(tmp_path, capsys):
     first.close()
     thread.join(10)
     assert opened.is_set()
+
+
+def left_over(target, name, age_s=2 * STALE_S):
+    """A temporary file of a run that was killed some time ago."""
+    file = target.parent / name
+    file.write_text("half")
+    then = time.time() - age_s
+    os.utime(file, (then, then))
+    return file
+
+
+def test_what_a_killed_run_left_beside_a_target_is_swept(tmp_path):
+    target = tmp_path / "größe [1].jsonl"
+    stale = left_over(target, ".größe [1].abcdef_1.jsonl")
+    others = [
+        left_over(target, ".größe [1].abcdef_1.json"),
+        left_over(target, ".größe 1.abcdef_1.jsonl"),
+        left_over(target, ".größe [1].abcdef_1.x.jsonl"),
+        left_over(target, "größe [1].abcdef_1.jsonl"),
+        left_over(target, ".größe [1].abcdef_2.jsonl", age_s=STALE_S / 2),
+    ]
+    write_text(target, "whole")
+    assert not stale.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([*others, target])
+
+
+def test_a_slow_writer_of_the_same_target_keeps_its_file(tmp_path):
+    target = tmp_path / "a.mp4"
+    with atomic_path(target) as slow:
+        slow.write_text("slow")
+        os.utime(slow, (0, 0))
+        write_text(target, "fast")
+        assert slow.read_text() == "slow"
+    assert target.read_text() == "slow"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_killed_writers_file_is_swept(tmp_path):
+    target = tmp_path / "a.txt"
+    code = (
+        "import os, signal, sys; from pathlib import Path; from scripts.lib.files import atomic_path\n"
+        "with atomic_path(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    root = Path(__file__).parents[2]
+    assert subprocess.run([sys.executable, "-c", code, str(target)], cwd=root, check=False).returncode != 0
+    (left,) = tmp_path.iterdir()
+    os.utime(left, (0, 0))
+    write_text(target, "whole")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_mark_of_windows_before_the_first_line_is_passed_over(tmp_path):
+    lines = source(id="é").model_dump_json() + "\r\n" + source(id="b").model_dump_json() + "\r\n"
+    (tmp_path / "s.jsonl").write_bytes(lines.encode("utf-8-sig"))
+    assert [record.id for record in jsonl.read(tmp_path / "s.jsonl", Source)] == ["é", "b"]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_no_record_takes_a_number_that_json_cannot_write(bad):
+    corners = [(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)]
+    for changes in ({"confidence": bad}, {"polygon": [*corners, (0.0, bad)]}):
+        with pytest.raises(ValueError, match="finite"):
+            OcrBox(**{"text": "a", "confidence": 0.5, "polygon": corners, **changes})
+    for changes in ({"t_question": bad}, {"qa_times": [bad]}, {"evidence": [(0.0, bad)]}):
+        with pytest.raises(ValueError, match="finite"):
+            question(**changes)
+
+
+def test_every_number_of_every_record_is_finite():
+    known = [records.Record]
+    for kind in known:
+        known += kind.__subclasses__()
+        assert kind.model_config["allow_inf_nan"] is False, kind
+    assert len(known) > 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"options": ["Café", "b", "Cafe\u0301"], "ground_truth": "B"}, "option 'Café' is there twice"),
+        ({"evidence": [[1.0, 1.0], [5.0, 2.0]]}, "evidence.1: .*ends at 2 s, before it starts at 5 s"),
+        ({"category": "all"}, "category: .*'all' means every question; rename"),
+        ({"subsets": ["now", "all"]}, "subsets.1: .*'all' means every question"),
+    ],
+)
+def test_a_question_that_cannot_be_meant_is_refused(tmp_path, changes, complaint):
+    line = {**question().model_dump(mode="json"), **changes}
+    (tmp_path / "q.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(DataError, match=f"q.jsonl:1: Question field .*{complaint}") as error:
+        list(jsonl.read(tmp_path / "q.jsonl", Question))
+    assert "\n" not in str(error.value)
+
+
+def test_a_question_may_be_about_what_was_before_the_first_frame():
+    asked = question(evidence=[(-1.0, 0.0)], t_question=-0.5, options=["a", "A "], ground_truth="A")
+    assert asked.evidence == [(-1.0, 0.0)]

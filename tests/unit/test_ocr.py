@@ -1,6 +1,8 @@
 """Reading text off frames, with a stand-in for the engine that reads the number drawn on each frame of a test clip."""
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,73 @@ def test_a_frame_like_an_earlier_one_is_not_read(tmp_path: Path, models: Path, r
     assert [item.boxes[0].text for item in found] == ["no 1", "no 1", "no 2", "no 1"]
 
 
+def test_an_edited_plan_gives_what_it_would_give_alone(tmp_path: Path, models: Path, reader: None) -> None:
+    one, two = clips.picture(1, 320, 192), clips.picture(2, 320, 192)
+    clip = ocr_sample.encode(tmp_path / "v.mp4", [one, two, one, two, one])
+    command = ocr_sample.arguments(tmp_path, [], models, tmp_path / "o", ocr_sample.settings(tmp_path))
+    read_here(ocr_sample.inputs(tmp_path, {"v": clip}, {"v": [[0, 1, 3, 4]]}) + command)
+    edited = ocr_sample.inputs(tmp_path, {"v": clip}, {"v": [[0, 3, 4]]})
+    found = read_here(edited + command)
+    assert found == read_here([*edited, *command, "--cache", str(tmp_path / "fresh")])
+    assert [(item.frame, item.read_as) for item in found] == [(0, None), (3, None), (4, 0)]
+
+
+def die_at_two(item: extract_ocr.Item) -> extract_ocr.Trouble | None:
+    """Reads in a child process; frame 2 of any video kills it."""
+    extract_ocr._reader = lambda *_: NumberReader()  # type: ignore[assignment]
+    if 2 in item.frames:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return extract_ocr.read_item(item)
+
+
+def hang(item: extract_ocr.Item) -> None:
+    """Waits for a writer that never comes."""
+    pipe = item.folder / "pipe"
+    item.folder.mkdir(parents=True)
+    os.mkfifo(pipe)
+    pipe.read_bytes()
+
+
+def test_a_dead_worker_fails_the_step_after_all_else_is_read(
+    tmp_path: Path, models: Path, reader: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clip, bad = clips.write(tmp_path / "é.mp4", frames=9), clips.write(tmp_path / "b.mp4", frames=9)
+    made = ocr_sample.inputs(tmp_path, {"é": clip, "b": bad}, {"é": [[1, 2, 3, 4, 5, 6]], "b": [[1]]})
+    bad.write_bytes(b"<html>gone</html>")
+    out = tmp_path / "o.jsonl"
+    yaml_file = ocr_sample.settings(tmp_path, frames_per_item=2)
+    command = ocr_sample.arguments(tmp_path, made, models, out, yaml_file)
+    with monkeypatch.context() as patch:
+        patch.setattr(extract_ocr, "read_item", die_at_two)
+        assert extract_ocr.main(command) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert any("b: frames missing" in line and "b.mp4" in line for line in said)
+    error = said[-1]
+    assert error.startswith("error: ") and "é 1-2: the process died" in error and "b.mp4" not in error
+    assert "what was read is kept" in error and "--workers" in error and "work.items_per_process" in error
+    assert not out.exists()
+    kept = [frame for item in extract_ocr.plan_items(ocr_sample.parsed(command)) for frame in extract_ocr.records(item)]
+    assert [frame.frame for frame in kept] == [3, 4, 5, 6]
+
+
+def test_a_worker_that_takes_too_long_fails_the_step(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clip = clips.write(tmp_path / "v.mp4", frames=3)
+    made = ocr_sample.inputs(tmp_path, {"v": clip}, {"v": [[0, 1]]})
+    yaml_file = ocr_sample.settings(tmp_path, item_timeout_s=0.2)
+    monkeypatch.setattr(extract_ocr, "read_item", hang)
+    assert extract_ocr.main(ocr_sample.arguments(tmp_path, made, models, tmp_path / "o", yaml_file)) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "v 0-1: no answer within 0.2 s" in error and "work.item_timeout_s" in error
+
+
+def test_a_process_stays_below_one_and_a_half_gigabytes() -> None:
+    work = yaml.safe_load((ocr_sample.CONFIG / "ocr.yaml").read_text(encoding="utf-8"))["work"]
+    begins_mb, leaks_mb = 800, 4
+    assert 1 <= work["items_per_process"] * work["frames_per_item"] * leaks_mb + begins_mb <= 1500
+
+
 def test_a_bad_video_costs_only_its_own_frames(tmp_path: Path, models: Path, reader: None) -> None:
     good, bad = clips.write(tmp_path / "a.mp4", frames=9), clips.write(tmp_path / "b.mp4", frames=9)
     made = ocr_sample.inputs(tmp_path, {"a": good, "b": bad}, {"a": [[3]], "b": [[3]]})
@@ -130,7 +199,7 @@ def test_a_bad_video_costs_only_its_own_frames(tmp_path: Path, models: Path, rea
     assert [record.video for item in items for record in extract_ocr.records(item)] == ["a"]
 
 
-def test_settings_that_change_a_reading_change_the_folder(models: Path) -> None:
+def test_settings_that_change_a_reading_change_the_folder(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = yaml.safe_load((ocr_sample.CONFIG / "ocr.yaml").read_text(encoding="utf-8"))
     native, small = {"kind": "native", "name": "x"}, {"kind": "long_side", "pixels": 448}
     here = extract_ocr.cache_folder(Path("c"), models, base, native)
@@ -144,7 +213,9 @@ def test_settings_that_change_a_reading_change_the_folder(models: Path) -> None:
     }
     (models / "manifest.json").write_text(json.dumps({"sha256": {"d": "2"}}))
     others.add(extract_ocr.cache_folder(Path("c"), models, base, native))
-    assert len(others | {here}) == 5
+    monkeypatch.setattr(engine, "VERSION", engine.VERSION + 1)
+    others.add(extract_ocr.cache_folder(Path("c"), models, base, native))
+    assert len(others | {here}) == 6
 
 
 def test_a_plan_for_an_unknown_video_and_missing_models_are_one_line(

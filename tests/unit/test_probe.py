@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,39 @@ def test_a_file_that_takes_too_long_is_given_up_until_the_limit_changes(project,
     assert jsonl.read_unique(folder / "videos.jsonl", Video, "id")["leer"].detail == "no answer within 0.5 s"
     assert probe_videos.main(argv) == 0
     assert "not a video" in jsonl.read_unique(folder / "videos.jsonl", Video, "id")["leer"].detail
+
+
+def die(task):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_file_on_which_the_process_died_is_tried_again_by_the_next_run(project, monkeypatch, capsys):
+    folder, argv = project
+    lines = [line for line in jsonl.read(folder / "manifest.jsonl", Source) if line.id in ("gut é", "kurz")]
+    jsonl.write(folder / "manifest.jsonl", lines[:1])
+    assert probe_videos.main(argv) == 0
+    jsonl.write(folder / "manifest.jsonl", lines)
+    with monkeypatch.context() as patch:
+        patch.setattr(probe_videos, "probe_into", die)
+        assert probe_videos.main(argv) == 0
+    found = jsonl.read_unique(folder / "videos.jsonl", Video, "id")
+    assert (found["kurz"].status, found["kurz"].detail) == ("undecodable", "the process died (exit code -9)")
+    assert "kurz.mp4: the process died (exit code -9)" in capsys.readouterr().err
+    assert probe_videos.main(argv) == 0
+    assert jsonl.read_unique(folder / "videos.jsonl", Video, "id")["kurz"].status == "truncated"
+
+
+def test_the_summary_says_for_each_kind_what_to_do(project, capsys):
+    folder, argv = project
+    assert probe_videos.main(argv) == 0
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    broken, absent, lost = [line.index(words) for words in probe_videos.REMEDIES.values()]
+    assert broken < line.index("fort.mp4") < absent < line.index("privat (missing:private)") < lost
+    assert line.index("leer.mp4") < broken and line.endswith("; then rerun")
+    videos = list(jsonl.read(folder / "videos.jsonl", Video))
+    assert probe_videos.summary([one for one in videos if one.status == "ok"]) == "2 ok"
+    only = probe_videos.summary([one for one in videos if one.id in ("gut é", "fort")])
+    assert only.startswith("1 ok, 1 missing:other; fort.mp4 (missing:other): put the file") and "fetch" not in only
 
 
 def test_a_data_set_without_a_usable_video_is_refused(project, capsys):

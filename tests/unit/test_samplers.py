@@ -19,6 +19,8 @@ from scripts.samplers.single import sample_answer_random, sample_oracle, sample_
 from scripts.samplers.uniform import sample as uniform
 from scripts.samplers.uniform import sample_fps1
 from scripts.samplers.window import sample_backward_1fps, sample_fixed
+from scripts.synth import build_scenarios, fonts
+from tests.unit import synth_sample
 
 ROOT = Path(__file__).parents[2]
 FPS30 = np.arange(300) / 30
@@ -322,3 +324,21 @@ def test_every_sampler_of_the_registry_has_a_config():
 def test_a_wrong_config_is_refused_with_its_file(content, message):
     with pytest.raises(ConfigError, match=f"wörk.yaml: .*{message}"):
         samplers.load(content, "wörk.yaml")
+
+
+def test_moment_aware_shows_what_answers_every_question_about_an_earlier_sign():
+    """On walks as in the demo: of the eight frames, one at least is within the evidence."""
+    dataset = synth_sample.signs(videos=40, fps=[24, 30], duration_s=[23, 25])
+    scenarios, asked = build_scenarios.build(dataset, fonts.find(system=False))
+    rates = {made.id: (made.fps, round(made.duration_s * made.fps)) for made in scenarios}
+    checked = 0
+    for question in asked:
+        if question.category not in ("first", "previous"):
+            continue
+        fps, frames = rates[question.video]
+        times = np.arange(frames) / fps
+        chosen = times[sample_moment_aware(times, Moments(question.t_question, question.t_answer), n=8)]
+        ((start, stop),) = question.evidence
+        assert ((chosen >= start) & (chosen <= stop)).any(), question.key
+        checked += 1
+    assert checked > 50

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.lib import config, metrics
-from scripts.lib.cells import table_cells
+from scripts.lib import metrics, stats
 from scripts.tables import formats, make_table, rows
 from tests.unit import table_sample as sample
-
-SHIPPED = sorted(path.relative_to(sample.ROOT).as_posix() for path in sample.ROOT.glob("config/tables/*/*.yaml"))
 
 
 def spec(**changes) -> dict:
@@ -78,7 +75,7 @@ def test_four_forms_of_one_table(tmp_path: Path) -> None:
     states = [[entry["state"] for entry in row["entries"]] for row in made["rows"]]
     assert states == [["scored"] * 3, ["scored"] * 3, ["scored", "scored", "not_asked"]]
     first = made["rows"][0]["entries"][0]
-    assert (first["text"], first["used"], first["rank"]) == ("91.7", "12/12", 1)
+    assert (first["text"], first["used"], first["rank"]) == ("91.7", "", 1)
     assert first["cell"] == "signs/reader/uniform_4/native/v_q"
     assert made["spec"]["name"] == "p/t"
     lines = list(csv.DictReader(text(tmp_path, "csv").splitlines()))
@@ -100,10 +97,18 @@ def test_ranks_follow_the_direction() -> None:
         score = {"value": value, "low": 0.0, "high": 1.0, "n": 1, "n_scored": 1, "n_videos": 2}
         return rows.Row("x", "", [rows.Number(None, score)])
 
+    def partial(value: float) -> rows.Row:
+        score = {"value": value, "low": 0.0, "high": 1.0, "n": 40, "n_scored": 1, "n_videos": 1}
+        return rows.Row("x", "", [rows.Number(None, score)])
+
     table = [row(0.2), row(0.9), row(0.20001), row(None), row(0.5)]
     assert [r.numbers[0].rank for r in rows.ranked(table, ["higher"])] == [0, 1, 0, 0, 2]
     assert [r.numbers[0].rank for r in rows.ranked(table, ["lower"])] == [1, 0, 1, 0, 2]
     assert [r.numbers[0].rank for r in rows.ranked(table, ["none"])] == [0, 0, 0, 0, 0]
+    lucky = [partial(1.0), row(0.9), row(0.8), row(0.7)]
+    assert [r.numbers[0].rank for r in rows.ranked(lucky, ["higher"])] == [0, 1, 2, 0]
+    assert [r.numbers[0].rank for r in rows.ranked([partial(0.1), row(0.9), row(0.8)], ["lower"])] == [0, 2, 1]
+    assert [r.numbers[0].rank for r in rows.ranked([partial(0.1), row(0.9)], ["higher"])] == [0, 0]  # alone
 
 
 def test_n_is_said_once_when_all_is_scored_and_beside_the_number_when_not(tmp_path: Path) -> None:
@@ -112,15 +117,22 @@ def test_n_is_said_once_when_all_is_scored_and_beside_the_number_when_not(tmp_pa
     whole = text(tmp_path / "whole", "md")
     assert "n = 12 questions of 4 videos (Exact: All, choice); 4 questions of 4 videos (Exact: Now)" in whole
     assert "12/12" not in whole
+    assert "In each column the best value is bold and" in whole
     status = {0: "error:video_undecodable", 3: "unanswerable"}
     assert make_table.main(make(tmp_path / "part", table, status)) == 0
     part = text(tmp_path / "part", "md")
     assert "] 11/12 |" in part
     assert "] 3/4 |" in part
+    assert "In each column the best value of those with every question scored is bold and" in part
+    here = "in Exact: All, Exact: Now"
     assert (
-        "Größe_1 / four: 1 error:video_undecodable (not scored), 1 unanswerable (an answer, scored)"
-        " (Exact: All, Exact: Now)." in part
+        f"- An answer, and scored: Größe_1 / four (1 unanswerable {here}); Größe_1 / one (1 unanswerable {here});"
+        " other (1 unanswerable).\n" in part
     )
+    assert f"- Not scored: Größe_1 / four (1 error:video_undecodable {here}); Größe_1 / one (" in part
+    made = json.loads(text(tmp_path / "part", "json"))["rows"]
+    assert [row["entries"][0]["used"] for row in made] == ["11/12"] * 3
+    assert [row["entries"][0]["rank"] for row in made] == [0, 0, 0]
     assert "11/12" in text(tmp_path / "part", "tex")
 
 
@@ -132,8 +144,56 @@ def test_comparisons_are_paired_and_corrected(tmp_path: Path) -> None:
     assert second["value"] == pytest.approx(-0.25)
     assert second["n"] == 4
     assert first["p_holm"] == pytest.approx(min(1.0, 2 * first["p"]))
-    assert "Größe_1 / four minus Größe_1 / one, Exact: All: +50.0 [" in text(tmp_path, "md")
+    assert "“Größe_1 / four” minus “Größe_1 / one” in Exact: All: +50.0 [" in text(tmp_path, "md")
+    told = "Differences (only questions scored in both), with p after Holm's correction:"
+    assert told in text(tmp_path, "md")
+    assert told in json.loads(text(tmp_path, "json"))["footnotes"]
     assert "after Holm" in text(tmp_path, "tex")
+
+
+def test_no_difference_at_all_has_p_1(tmp_path: Path) -> None:
+    table = spec(compare=[{"rows": ["Größe_1 / four", "Größe_1 / one"], "column": "choice"}])
+    assert make_table.main(make(tmp_path, table)) == 0
+    (one,) = json.loads(text(tmp_path, "json"))["comparisons"]
+    assert (one["value"], one["p"], one["p_holm"]) == (0.0, 1.0, 1.0)
+    said = "“Größe_1 / four” minus “Größe_1 / one” in choice: 0.0 [0.0, 0.0], p = 1 (12 questions of 4 videos)."
+    assert said in text(tmp_path, "md")
+    assert "Differences (only questions scored in both):\n" in text(tmp_path, "md")
+
+
+def test_an_interval_of_no_width_is_not_left_uncommented(tmp_path: Path) -> None:
+    note = "An interval of no width means that all draws agreed, not that the value is certain."
+    assert make_table.main(make(tmp_path, spec())) == 0
+    assert "0.0 [0.0, 0.0]" in text(tmp_path, "md")
+    assert note in text(tmp_path, "md")
+    assert note in text(tmp_path, "tex").replace("{,}", ",")
+    assert note in json.loads(text(tmp_path, "json"))["footnotes"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "n_videos", "told"),
+    [
+        (1.0, 1.0, 8, True),
+        (0.99996, 1.0, 99, True),
+        (0.99, 1.0, 8, False),
+        (1.0, 1.0, 100, False),
+        (1.0, 1.0, 1, False),
+    ],
+)
+def test_which_intervals_have_no_width(low: float, high: float, n_videos: int, told: bool) -> None:
+    score = {"value": 1.0, "low": low, "high": high, "n": n_videos, "n_scored": n_videos, "n_videos": n_videos}
+    row = rows.Row("r", "", [rows.Number(None, score)])
+    found = rows.Table({"columns": [{"label": "c"}]}, [row], {}, [], [], [200])
+    assert any("no width" in note for note in formats.notes(found)) is told
+
+
+def test_a_difference_of_no_width_is_told_too() -> None:
+    pair = rows.Comparison(("a", "b"), "c", stats.Difference(1.0, 1.0, 1.0, 0.01, 9, 9), 0.01)
+    found = rows.Table({"columns": [{"label": "c"}]}, [], {}, [], [pair], [200])
+    assert any("no width" in note for note in formats.notes(found))
+    assert (
+        formats.notes(found)[-1] == "“a” minus “b” in c: +100.0 [+100.0, +100.0], p = 0.010 (9 questions of 9 videos)."
+    )
 
 
 def test_missing_scores_stop_or_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,15 +244,3 @@ def test_one_video_has_no_interval() -> None:
 def test_schema_knows_exactly_the_metrics_there_are() -> None:
     schema = yaml.safe_load((sample.ROOT / "config/schemas/table.schema.yaml").read_text(encoding="utf-8"))
     assert schema["properties"]["defaults"]["properties"]["metric"]["enum"] == list(metrics.NAMES)
-
-
-@pytest.mark.parametrize("path", SHIPPED)
-def test_shipped_tables_are_whole(path: str) -> None:
-    table = config.read_file("table", sample.ROOT / path)
-    rows.check(table)
-    assert table_cells(table)
-    names = {row.name for row in (rows.Row(r["label"], r.get("section", ""), []) for r in table["rows"])}
-    columns = {column["label"] for column in table["columns"]}
-    for asked in table.get("compare", []):
-        assert set(asked["rows"]) <= names
-        assert asked["column"] in columns

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 from scripts import unlock
 from tests.conftest import wait_until
@@ -34,6 +35,18 @@ def test_the_lock_of_a_living_snakemake_stays(tmp_path, capsys):
         assert f"process {living.pid}" in capsys.readouterr().err
     finally:
         living.communicate(b"\n")
+
+
+def test_a_lock_on_a_shared_file_system_stays(tmp_path, capsys, monkeypatch):
+    lock = locked(tmp_path)
+    monkeypatch.setattr(unlock, "file_system", lambda folder: "nfs4")
+    assert unlock.main(["--folder", str(tmp_path)]) == 1
+    assert lock.exists()
+    assert "perhaps by another machine" in capsys.readouterr().err
+
+
+def test_the_file_system_is_that_of_the_nearest_mount():
+    assert unlock.file_system(Path("/proc/self")) == "proc"
 
 
 def test_no_lock_is_no_news(tmp_path, capsys):

@@ -73,13 +73,17 @@ function frameOf(width, height, label) {
 
 const text = (x, y, content, attributes = {}) => draw("text", { x, y, ...attributes }, content);
 
-/** Bars from 0, one per row, its label above it so that it fits any width. */
+const LETTER = 7; // width of an average one in a label, on the wide side
+
+/** Bars from 0, one per row, its label above it; where it doesn't fit beside the number, its section stands there. */
 function bars(table, at, width) {
   const rows = table.rows.filter((row) => row.entries[at].value !== null);
   const label = `${columnName(table.columns[at])} of each row, with 95 % intervals`;
   if (!rows.length) return node("p", { class: "empty" }, "This column has no numbers to plot.");
   const { top, ticks } = axis(rows.map((row) => row.entries[at]));
-  const [left, right, step] = [4, 20, 42];
+  const longest = Math.max(...rows.map((row) => rowName(row).length));
+  const tight = longest * LETTER + 150 > width;
+  const [left, right, step, above] = tight ? [4, 20, 58, 38] : [4, 20, 42, 22];
   const height = rows.length * step + 26;
   const x = (value) => left + (value / top) * (width - left - right);
   const svg = frameOf(width, height, label);
@@ -89,11 +93,12 @@ function bars(table, at, width) {
   }
   rows.forEach((row, index) => {
     const entry = row.entries[at];
-    const y = index * step + 22;
+    const y = index * step + above;
     const shown = `${entry.text}${entry.interval ? ` ${entry.interval}` : ""}`;
     svg.append(
-      text(left, y - 6, rowName(row), { class: "label" }),
-      text(width - right, y - 6, shown, { class: "number", "text-anchor": "end" }),
+      tight ? text(left, y - 22, row.section, { class: "tick" }) : "",
+      text(left, y - 6, tight ? row.label : rowName(row), { class: "label" }),
+      text(width - right, tight ? y - 22 : y - 6, shown, { class: "number", "text-anchor": "end" }),
       draw("rect", { class: "bar", x: x(0), y, width: Math.max(1, x(entry.value) - x(0)), height: 12 }),
     );
     if (entry.low !== undefined) {

@@ -40,7 +40,7 @@ function sharedHeads(columns) {
   }
   if (!columns.some(({ over }) => over)) return null;
   const shared = spans.map(({ over, width }) =>
-    over ? node("th", { scope: "colgroup", colspan: width }, over) : node("td", { colspan: width }),
+    over ? node("th", { scope: "colgroup", colspan: width }, node("span", {}, over)) : node("td", { colspan: width }),
   );
   return node("tr", { class: "shared" }, node("td"), shared);
 }
@@ -60,13 +60,13 @@ function tableRow(row) {
 
 /** One number of a table with its interval and how many it rests on; best is bold, second underlined. */
 function number(entry) {
-  const used = entry.used ? node("small", {}, entry.used) : null;
-  if (!(entry.cell in load("report").cells)) return node("td", { "data-value": "" }, entry.text, used);
+  const beside = (text) => (text ? node("small", {}, text) : null);
+  if (!(entry.cell in load("report").cells)) return node("td", { "data-value": "" }, entry.text, beside(entry.used));
   const rank = { 1: "strong", 2: "u" }[entry.rank] || "span";
   const href = hashOf({ cell: entry.cell, metric: entry.metric, group: entry.group });
   const value = node(rank, { class: "value" }, entry.text);
   const link = node("a", { href, title: `Show the cases of ${entry.cell}` }, value);
-  return node("td", { "data-value": entry.value ?? "" }, link, entry.interval ? node("small", {}, entry.interval) : null, used);
+  return node("td", { "data-value": entry.value ?? "" }, link, beside(entry.interval), beside(entry.used));
 }
 
 /** Sort by a column: numbers from the best down at first, labels from A; a second click turns it round. */

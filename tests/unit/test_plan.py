@@ -1,0 +1,174 @@
+"""Mistakes in tables that are found before anything runs, and what a table with missing scores waits for."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.judge.score_cell import groups
+from scripts.lib import cells, config, metrics, plan
+from scripts.lib.errors import ConfigError
+from scripts.lib.records import Case
+from scripts.synth import motion, signs
+
+ROOT = Path(__file__).parents[2]
+MODELS = {"reader": {"needs": ["ocr"]}, "seer": {"needs": ["frames"]}}
+PROMPTS = {
+    "v_q": {"answers": "open", "frames": "sampled"},
+    "v_q_options": {"answers": "option", "frames": "sampled"},
+    "q": {"answers": "open", "frames": "none"},
+}
+DATASETS = {
+    "signs": {"source": {"kind": "synthetic_signs", "questions": {"now": 2, "first": 1, "previous": 2}}},
+    "rolling": {"source": {"kind": "synthetic_rolling", "videos": 14}},
+    "mine": {"source": {"kind": "local"}},
+}
+
+
+def table(**changes) -> dict:
+    base = {
+        "name": "p/t",
+        "defaults": {"dataset": "signs", "resolution": "native", "prompt": "v_q", "metric": "rouge_l"},
+        "columns": [{"label": "all"}, {"label": "now", "group": "now"}],
+        "rows": [
+            {"section": "Größe", "label": "four", "model": "reader", "sampler": "uniform_4"},
+            {"section": "Größe", "label": "one", "model": "reader", "sampler": "uniform_1"},
+            {"label": "four", "model": "seer", "sampler": "uniform_4"},
+        ],
+        "compare": [{"rows": ["Größe / four", "four"], "column": "now"}],
+    }
+    return base | changes
+
+
+def check(wanted: dict) -> None:
+    plan.check_table(wanted, MODELS, PROMPTS, DATASETS)
+
+
+def test_a_sound_table_passes_and_stays_as_it_is() -> None:
+    wanted = table()
+    before = copy.deepcopy(wanted)
+    check(wanted)
+    assert wanted == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"columns": [{"label": "x"}, {"label": "x"}], "compare": []}, "two columns are called 'x'; rename"),
+        (
+            {"rows": [{"section": "é", "label": "r", "model": "seer", "sampler": "s"}] * 2, "compare": []},
+            "two rows are called 'é / r'",
+        ),
+        (
+            {"columns": [{"label": "all"}, {"label": "now", "metric": "accuracy"}]},
+            "row 'Größe / four', column 'now': metric 'accuracy' needs a prompt with answers: option, and prompt 'v_q'"
+            " has answers: open",
+        ),
+        (
+            {"columns": [{"label": "now", "prompt": "v_q_options"}]},
+            "column 'now': metric 'rouge_l' needs a prompt with answers: open, and prompt 'v_q_options' has answers:"
+            " option",
+        ),
+        ({"columns": [{"label": "now", "group": "nwo"}]}, "data set 'signs' has no group 'nwo' (did you mean 'now'?)"),
+        ({"columns": [{"label": "now", "group": "rtl"}]}, "has no group 'rtl'"),
+        (
+            {"columns": [{"label": "now", "dataset": "rolling", "group": "previous"}]},
+            "data set 'rolling' has no group 'previous'",
+        ),
+        (
+            {"columns": [{"label": "now", "dataset": "rolling", "prompt": "v_q_options", "metric": "accuracy"}]},
+            "questions of data set 'rolling' have no options",
+        ),
+        (
+            {"columns": [{"label": "now", "prompt": "q"}]},
+            "model 'reader' reads the text on frames, and prompt 'q' shows",
+        ),
+        ({"columns": [{"label": "now", "prompt": "vq"}]}, "no prompt 'vq' (did you mean 'v_q'?)"),
+        ({"compare": [{"rows": ["Größe / fuor", "four"], "column": "all"}]}, "no row 'Größe / fuor' (did you mean"),
+        ({"compare": [{"rows": ["Größe / one", "four"], "column": "nwo"}]}, "no column 'nwo' (did you mean 'now'?)"),
+        ({"compare": [{"rows": ["four", "four"], "column": "all"}]}, "'four' and 'four' are one and the same"),
+        (
+            {
+                "rows": [{"label": name, "model": "seer", "sampler": "s"} for name in ("a", "b")],
+                "compare": [{"rows": ["a", "b"], "column": "all"}],
+            },
+            "'a' and 'b' are one and the same in column 'all' (signs/seer/s/native/v_q); compare two different rows",
+        ),
+        (
+            {
+                "rows": [
+                    {"label": "a", "model": "seer", "sampler": "s", "only": ["all"]},
+                    {"label": "b", "model": "seer", "sampler": "t"},
+                ],
+                "compare": [{"rows": ["a", "b"], "column": "now"}],
+            },
+            "'a' and 'b' don't both have column 'now'",
+        ),
+    ],
+)
+def test_mistakes_are_named(changes: dict, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check(table(**changes))
+    assert str(raised.value).startswith("table 'p/t': ")
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_blind_prompt_is_fine_where_no_text_is_read() -> None:
+    blind = {"label": "blind", "model": "seer", "sampler": "uniform_1", "prompt": "q"}
+    check(table(rows=[blind], compare=[]))
+
+
+def test_groups_of_a_data_set_of_ones_own_are_not_guessed() -> None:
+    check(table(columns=[{"label": "now", "dataset": "mine", "group": "Straßenschild"}]))
+
+
+def test_known_groups_are_those_that_scoring_makes() -> None:
+    def case(at: int, category: str, subset: str) -> Case:
+        return Case(key=f"d/v/{at}", video="v", category=category, subsets=[subset], status="ok", answer="", metrics={})
+
+    asked = [(category, subset) for category in signs.WORDING for subset in ("current", "previous")]
+    of_signs = groups([case(at, *one) for at, one in enumerate(asked)])
+    assert set(plan.known_groups(DATASETS["signs"]["source"])) == set(of_signs)
+    fewer = groups([case(at, *one) for at, one in enumerate(asked) if one[0] != "previous"])
+    source = {"kind": "synthetic_signs", "questions": {"now": 2, "first": 1, "previous": 0}}
+    assert set(plan.known_groups(source)) == set(fewer)
+    of_rolling = groups([case(at, "RollingText", one) for at, one in enumerate(motion.MOTIONS)])
+    assert set(plan.known_groups(DATASETS["rolling"]["source"])) == set(of_rolling)
+    assert plan.known_groups({"kind": "synthetic_rolling", "videos": 2}) == ["all", "RollingText", *motion.MOTIONS[:2]]
+
+
+def test_what_the_snakefile_cannot_import_agrees() -> None:
+    assert plan.CHOICE == metrics.CHOICE
+    assert plan.MOTIONS == motion.MOTIONS
+
+
+def test_it_needs_nothing_that_snakemakes_environment_lacks() -> None:
+    code = "import sys, scripts.lib.plan; print([m for m in ('pydantic', 'numpy', 'rapidfuzz') if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(config.names("table", ROOT / "config")))
+def test_shipped_tables_are_whole(name: str) -> None:
+    root = ROOT / "config"
+    models, prompts, datasets = (
+        {name: config.load(kind, name, root) for name in config.names(kind, root)}
+        for kind in ("model", "prompt", "dataset")
+    )
+    plan.check_table(config.load("table", name, root), models, prompts, datasets)
+
+
+def test_a_table_that_may_miss_scores_waits_for_those_made_before_or_anyway(tmp_path: Path) -> None:
+    strict = table(rows=[{"label": "r", "model": "seer", "sampler": "uniform_4"}], compare=[])
+    free = table(allow_missing=True)
+    before = cells.parse("signs/reader/uniform_1/native/v_q")
+    anyway = cells.parse("signs/seer/uniform_4/native/v_q")
+    assert plan.needed_cells(free, [free], tmp_path) == []
+    assert plan.needed_cells(free, [free, strict], tmp_path) == [anyway]
+    (tmp_path / before.path).mkdir(parents=True)
+    (tmp_path / before.path / "scores.json").write_text("{}", encoding="utf-8")
+    assert plan.needed_cells(free, [free, strict], tmp_path) == [before, anyway]
+    assert plan.needed_cells(table(), [free], tmp_path) == cells.table_cells(table())
