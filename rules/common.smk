@@ -2,11 +2,12 @@
 import re
 import shutil
 import sys
+from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 
 # Snakemake runs the Snakefile inside its own module: a name imported here must not hide one of its own.
-from scripts.lib import cells, config as files, errors, images, triggers
+from scripts.lib import cells, config as files, errors, images, plan, triggers
 from scripts.models import ADAPTERS
 
 
@@ -51,6 +52,7 @@ ORACLE_FRAMES = "keyframes_32/native"
 for table in TABLES.values():
     for cell in or_stop(cells.table_cells, table):
         or_stop(cells.check_names, cell, KNOWN, f"table '{table['name']}'")
+    or_stop(plan.check_table, table, MODELS, PROMPTS, DATASETS)
 
 
 def among(names):
@@ -66,8 +68,13 @@ def models_of(weights):
     return [name for name, model in MODELS.items() if model["weights"]["kind"] == weights]
 
 
+def needed_cells(name):
+    """The cells that one table must have; one with ``allow_missing`` takes what is scored already."""
+    return plan.needed_cells(TABLES[name], TABLES.values(), Path("results/scores"))
+
+
 def all_cells():
-    return sorted({cell for table in TABLES.values() for cell in cells.table_cells(table)})
+    return sorted({cell for name in TABLES for cell in needed_cells(name)})
 
 
 def prediction_file(cell):
@@ -86,7 +93,7 @@ def track_files():
 
 def score_files(name):
     """The scores that one table reads."""
-    return [f"results/scores/{cell}/scores.json" for cell in cells.table_cells(TABLES[name])]
+    return [f"results/scores/{cell}/scores.json" for cell in needed_cells(name)]
 
 
 def needs_ocr(model):
@@ -125,8 +132,10 @@ def versions(*modules):
 
 def adapter_versions(wildcards):
     """What else than files a prediction goes by: the adapter's version, and the fusion's where text is read."""
-    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0].replace(".", "/") + ".py"
-    return versions(adapter, *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else []))
+    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0]
+    return versions(
+        Path(*adapter.split(".")).with_suffix(".py"), *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else [])
+    )
 
 
 def footage(wildcards):

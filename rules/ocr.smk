@@ -39,7 +39,7 @@ rule extract_ocr:
         images.path("ocr")
     threads: 16
     resources:
-        mem_mb=lambda wildcards, attempt: 16000 * attempt,
+        mem_mb=lambda wildcards, threads, attempt: 1500 * threads * attempt,
         runtime=lambda wildcards, attempt: 240 * attempt,
     params:
         version=versions("scripts/ocr/engine.py"),

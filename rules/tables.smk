@@ -21,6 +21,8 @@ rule make_table:
     resources:
         mem_mb=2000,
         runtime=10,
+    params:
+        version=versions("scripts/tables/make_table.py"),
     shell:
         "python -m scripts.tables.make_table --table {input.table} --scores results/scores --tex {output.tex}"
         " --csv {output.csv} --json {output.json} --markdown {output.markdown} --log {log}"
@@ -64,6 +66,7 @@ rule make_report:
         runtime=60,
     params:
         timeout_s=config["video_timeout_s"],
+        version=versions("scripts/tables/make_report.py"),
     shell:
         "python -m scripts.tables.make_report --tables {input.specifications} --table-dir results/tables"
         " --scores results/scores --predictions results/predictions --resources resources"

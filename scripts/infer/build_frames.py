@@ -18,6 +18,7 @@ import numpy as np
 from scripts import samplers
 from scripts.lib import cli, config, jsonl
 from scripts.lib.errors import ConfigError, DataError
+from scripts.lib.questions import read_questions
 from scripts.lib.records import FramePlan, FrameTimes, Keyframes, OcrFrame, Question, Video
 from scripts.lib.video import frame_times
 from scripts.samplers.common import TOLERANCE_S, Indices, LacksMomentError, Moments, Seconds, end
@@ -134,7 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
 def step(args: argparse.Namespace) -> None:
     sampler = load_sampler(args)
     footage = read_footage(args)
-    questions = jsonl.read_unique(args.questions, Question, "key").values()
+    questions = read_questions(args.questions).values()
     jsonl.write(args.frames, (plan(question, footage, sampler, args.seed) for question in questions))
 
 

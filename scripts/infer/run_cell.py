@@ -5,16 +5,20 @@ Every question gets exactly one line, in the order of the questions. Statuses:
   ok, unanswerable            an answer, right or wrong ("unanswerable" is one)
   truncated                   the reply was cut at the model's max_new_tokens
   error:video_<why>           no frame can be shown (from the frame plan)
+  error:ocr                   the model reads text, and a frame's is missing from --ocr ("detail" says which)
   error:no_options            a letter is asked for and the question has no options
   error:too_many_frames       more frames than the model's max_frames: refused, never thinned
-  error:decode, error:engine  decoding or the model failed, with the reason in "detail"; tried again by the next run
+  error:decode, error:engine  decoding or the model failed, with the reason in "detail"
 
-Answers are kept as they come in --cache, so a run killed at any moment goes on at the question it was at. The frames of
-the next questions are decoded in child processes while the model works.
+A question that ends in an error does not stop the others: the file is whole, so Snakemake takes the cell as done and
+won't run it again by itself; the last lines of the log say how to try errors again. Answers are kept as they come in
+--cache, errors are not: such a run asks only what failed, and a run killed at any moment goes on at the question it was
+at. The frames of the next questions are decoded in child processes while the model works.
 """
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -28,6 +32,7 @@ from scripts.lib import cli, config, jsonl
 from scripts.lib.cache import Cache, fingerprint
 from scripts.lib.errors import ConfigError, DataError, EngineError
 from scripts.lib.progress import track
+from scripts.lib.questions import read_questions
 from scripts.lib.records import FramePlan, FrameTimes, OcrFrame, Prediction, Question, Video
 from scripts.lib.workers import Outcome, run_all
 from scripts.models import find, weights
@@ -78,10 +83,21 @@ class Inputs:
     videos: dict[str, Video]
     frame_times: dict[str, FrameTimes]
     plans: dict[str, FramePlan]
-    ocr: dict[tuple[str, int], OcrFrame] | None
+    ocr: dict[tuple[str, int], OcrFrame] | None = None
+    ocr_file: Path = Path()
 
 
-def refusal(cell: Cell, question: Question, plan: FramePlan) -> Prediction | None:
+def again(file: Path) -> str:
+    """What to run so that Snakemake makes one file anew, and then what follows from it."""
+    return f"end your snakemake command with --forcerun {shlex.quote(str(file))}"
+
+
+def unread(inputs: Inputs, plan: FramePlan) -> list[int]:
+    """The frames of a question whose text a model that reads text lacks."""
+    return [frame for frame in plan.frames if inputs.ocr is not None and (plan.video, frame) not in inputs.ocr]
+
+
+def refusal(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> Prediction | None:
     """The prediction of a question that can't be put to the model, else None."""
     if plan.status != "ok":
         return Prediction(key=question.key, status=plan.status, detail=plan.note)
@@ -91,6 +107,10 @@ def refusal(cell: Cell, question: Question, plan: FramePlan) -> Prediction | Non
     if cell.shows_frames and limit and len(plan.frames) > limit:
         detail = f"{len(plan.frames)} frames, the model takes {limit}"
         return Prediction(key=question.key, status="error:too_many_frames", detail=detail)
+    if lacking := unread(inputs, plan):
+        named = f"{', '.join(map(str, lacking[:8]))}{', …' if len(lacking) > 8 else ''}"
+        detail = f"no text of frames {named} of {plan.video}; rerun extract_ocr: {again(inputs.ocr_file)}"
+        return Prediction(key=question.key, status="error:ocr", detail=detail)
     return None
 
 
@@ -98,15 +118,13 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
     """Everything that the model needs for one question.
 
     Raises:
-        DataError: a video, its frame times or the text of a frame is missing from the files.
+        DataError: a video or its frame times are missing from the files.
     """
     options = question.options if cell.prompt["answers"] == "option" else None
     text = prompting.render(cell.prompt["template"], question.question, options)
     video = _find(inputs.videos, question.video, "--videos", "probe_videos")
     times = _find(inputs.frame_times, question.video, "--frame-times", "probe_videos")
-    ocr = None
-    if inputs.ocr is not None and cell.prompt["frames"] == "sampled":
-        ocr = [_find(inputs.ocr, (video.id, frame), "--ocr", "extract_ocr") for frame in plan.frames]
+    ocr = None if inputs.ocr is None else [inputs.ocr[plan.video, frame] for frame in plan.frames]
     sees_frames = cell.prompt["frames"] == "sampled"
     key = fingerprint(
         question.key,
@@ -119,9 +137,8 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
     return Task(key, question, plan, video, times, text, ocr)
 
 
-def _find(known: dict[Any, Any], name: Any, option: str, rule: str) -> Any:
+def _find(known: dict[str, Any], name: str, option: str, rule: str) -> Any:
     if name not in known:
-        name = " frame ".join(map(str, name)) if isinstance(name, tuple) else name
         raise DataError(
             f"{option}: nothing for {name}; rerun {rule}, its file is older than the questions or the frames"
         )
@@ -177,12 +194,17 @@ def prediction(cell: Cell, task: Task, reply: Reply, seconds: float, revision: s
         visual_tokens=reply.visual_tokens,
         prompt_hash=prompting.prompt_hash(cell.system, task.text),
         model_revision=revision,
-        image_digest=os.environ.get("SIF_DIGEST", ""),
+        image_digest=image_digest(),
         engine=reply.engine,
         seconds=round(seconds, 3),
         tokens_in=reply.tokens_in,
         tokens_out=reply.tokens_out,
     )
+
+
+def image_digest() -> str:
+    """Of the container that this runs in, as its rule set it; empty outside one."""
+    return os.environ.get("SIF_DIGEST", "")
 
 
 def answer_all(
@@ -224,12 +246,22 @@ def _cached(cache: Cache, key: str) -> Prediction:
 
 
 def run(cell: Cell, inputs: Inputs, cache: Cache, workers: int, timeout_s: float) -> list[Prediction]:
-    """One prediction per question, in the order of the questions."""
+    """One prediction per question, in the order of the questions.
+
+    Raises:
+        DataError: files that don't belong together, or no text at all on the frames for a model that reads it.
+    """
+    plans = {one.key: _find(inputs.plans, one.key, "--frames", "build_frames") for one in inputs.questions}
+    shown = [plan for plan in plans.values() if plan.frames]
+    if shown and all(len(unread(inputs, plan)) == len(plan.frames) for plan in shown):
+        raise DataError(
+            f"{inputs.ocr_file}: no text of any frame of these questions; rerun extract_ocr: {again(inputs.ocr_file)}"
+        )
     refused: dict[str, Prediction] = {}
     tasks: dict[str, Task] = {}
     for question in inputs.questions:
-        plan = _find(inputs.plans, question.key, "--frames", "build_frames")
-        stopped = refusal(cell, question, plan)
+        plan = plans[question.key]
+        stopped = refusal(cell, inputs, question, plan)
         if stopped:
             refused[question.key] = stopped
         else:
@@ -246,6 +278,16 @@ def summary(predictions: Iterable[Prediction]) -> str:
     text = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "none"
     used = f"; frames used at {', '.join(size for size, _ in sizes.most_common(3))}" if sizes else ""
     return f"{len(predictions)} questions: {text}{used}"
+
+
+def remedies(predictions: Iterable[Prediction], file: Path, ocr_file: Path) -> list[str]:
+    """One line for each kind of error that another run can mend."""
+    counts = Counter(one.status for one in predictions)
+    failed = counts["error:decode"] + counts["error:engine"]
+    lines = [f"try the {failed} errors of decoding or the model again: {again(file)}"] if failed else []
+    if counts["error:ocr"]:
+        lines.append(f"read the text that {counts['error:ocr']} questions lack: {again(ocr_file)}")
+    return lines
 
 
 def read_cell(args: argparse.Namespace) -> Cell:
@@ -271,17 +313,18 @@ def read_inputs(args: argparse.Namespace, cell: Cell) -> Inputs:
     """The records that the command line names.
 
     Raises:
-        DataError: a file is missing, malformed, or names something twice.
+        DataError: a file is missing, malformed, or names something twice; no question.
     """
     ocr = None
     if "ocr" in cell.model["needs"]:
         ocr = {(frame.video, frame.frame): frame for frame in jsonl.read(args.ocr, OcrFrame)}
     return Inputs(
-        questions=list(jsonl.read_unique(args.questions, Question, "key").values()),
+        questions=list(read_questions(args.questions).values()),
         videos=jsonl.read_unique(args.videos, Video, "id"),
         frame_times=jsonl.read_unique(args.frame_times, FrameTimes, "id"),
         plans=jsonl.read_unique(args.frames, FramePlan, "key"),
         ocr=ocr,
+        ocr_file=args.ocr or Path(),
     )
 
 
@@ -293,8 +336,9 @@ def open_cache(folder: Path, cell: Cell, predictions: Path) -> Cache:
     model = {key: value for key, value in cell.model.items() if key not in NOT_ANSWERS}
     prompt = {key: cell.prompt[key] for key in ("answers", "frames", "template")}
     resolution = {key: value for key, value in cell.resolution.items() if key not in ("title", "name")}
-    engine = find(cell.model["adapter"]).engine
-    name = fingerprint(model, prompt, cell.system, resolution, weights.identity(cell.weights), engine, cell.seed)
+    adapter = find(cell.model["adapter"])
+    place = [adapter.engine, adapter.conditions(cell.model), image_digest()]
+    name = fingerprint(model, prompt, cell.system, resolution, weights.identity(cell.weights), place, cell.seed)
     own = folder / name / f"{fingerprint(str(predictions.absolute()))}.jsonl"
     return Cache(own, [path for path in sorted(own.parent.glob("*.jsonl")) if path != own])
 
@@ -328,6 +372,8 @@ def step(args: argparse.Namespace) -> None:
         predictions = run(cell, inputs, cache, args.workers, args.timeout_s)
     jsonl.write(args.predictions, predictions)
     print(f"{args.predictions}: {summary(predictions)}", file=sys.stderr)
+    for line in remedies(predictions, args.predictions, inputs.ocr_file):
+        print(line, file=sys.stderr)
 
 
 def main(argv: list[str] | None = None) -> int:

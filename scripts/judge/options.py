@@ -13,7 +13,7 @@ ALONE = re.compile(rf"^\W*(?:option\s+|choice\s+)?{OPENING}{LETTER}[\W_]*$", re.
 CUE = re.compile(
     r"\b(?:(?:answer|option|choice|choose|select|pick)(?:\s+(?:is|was|would\s+be|should\s+be))?|it(?:\s+is|['’]s)|this\s+is)"
     rf"\s*[:=*_]*\s*(?:option\s+|choice\s+|letter\s+)?{OPENING}{LETTER}"
-    rf"(?:{CLOSING}|\s*$|\s+(?:because|since|as|and|or|but)\b)",
+    rf"(?:{CLOSING}|\s*$|\s+(?:because|since|as|and|or|but|is\s+(?:the\s+)?(?:right|correct|best))\b)",
     re.IGNORECASE,
 )
 CUE_CAPITAL = re.compile(r"\b(?i:answer|option|choice)(?i:\s+is)?\s*[:=*_]*\s*([B-HJ-Z])\b(?![-'’]\w)")

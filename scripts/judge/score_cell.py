@@ -16,6 +16,7 @@ unanswerable); failures are counted by status and never enter a mean.
 import argparse
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ from scripts.judge.options import read_option
 from scripts.lib import cells, cli, config, jsonl, metrics, stats
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
+from scripts.lib.questions import read_questions
 from scripts.lib.records import Case, Prediction, Question
 
+VERSION = 1
+"""Of the scoring: raise it when a metric or the way an answer is read changes."""
 ALL = "all"
 DECIMALS = 6
 """Of the values in scores.json: beyond any use, and short of where machines differ in adding up."""
@@ -154,13 +158,13 @@ def summary(cases: list[Case], answers: str, cell: str | None, draws: int, seed:
         "n_videos": len({case.video for case in cases}),
         "statuses": dict(sorted(Counter(case.status for case in cases).items())),
         "metrics": score(cases, names, draws, seed),
-        "settings": {"answers": answers, "draws": draws, "seed": seed, "level": stats.LEVEL},
+        "settings": {"version": VERSION, "answers": answers, "draws": draws, "seed": seed, "level": stats.LEVEL},
     }
 
 
 def step(args: argparse.Namespace) -> None:
     answers = config.read_file("prompt", args.prompt)["answers"]
-    questions = jsonl.read_unique(args.questions, Question, "key")
+    questions = read_questions(args.questions)
     predictions = jsonl.read_unique(args.predictions, Prediction, "key")
     check_keys(questions, predictions, args.predictions)
     try:
@@ -172,6 +176,18 @@ def step(args: argparse.Namespace) -> None:
     write_text(args.scores, json.dumps(made, ensure_ascii=False, indent=1) + "\n")
 
 
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A type for argparse: whole numbers from ``lowest`` on."""
+
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < lowest:
+            raise argparse.ArgumentTypeError(f"{value} is less than {lowest}")
+        return value
+
+    return integer
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = cli.parser(__doc__)
     parser.add_argument("--predictions", type=Path, required=True, help="Prediction records, one per question")
@@ -179,8 +195,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--prompt", type=Path, required=True, help="config/prompts/<name>.yaml the answers were given to"
     )
-    parser.add_argument("--draws", type=int, default=10_000, help="bootstrap draws (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--draws", type=at_least(1), default=10_000, help="bootstrap draws (default: %(default)s)")
+    parser.add_argument("--seed", type=at_least(0), default=0, help="of the bootstrap (default: %(default)s)")
     parser.add_argument("--scores", type=Path, required=True, help="scores.json to write")
     parser.add_argument("--cases", type=Path, required=True, help="cases.jsonl to write")
     return parser

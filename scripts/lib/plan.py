@@ -12,7 +12,7 @@ from scripts.lib.errors import ConfigError
 from scripts.lib.text import did_you_mean
 
 CHOICE = "accuracy"
-"""The metric of a multiple-choice answer (lib.metrics, which the Snakefile can't import); all others are of open ones."""
+"""The metric of multiple-choice answers, as in lib.metrics, which the Snakefile can't import; all others are open."""
 
 MOTIONS = ("rtl", "ltr", "ttb", "btt", "typewriter", "fade", "zoom")
 """Of rolling text, in the order in which the videos take turns (synth.motion)."""
@@ -25,8 +25,8 @@ def check_table(table: dict[str, Any], models: Configs, prompts: Configs, datase
     """Refuse a table that could only fail, or show nothing, once its cells have run.
 
     Raises:
-        ConfigError: see ``check_layout``; or a metric that the prompt's answers don't have, a prompt without frames for a
-            model that reads the text on them, options where the data set has none, a group that can't exist.
+        ConfigError: see ``check_layout``; or a metric that the prompt's answers don't have, a prompt without frames for
+            a model that reads the text on them, options where the data set has none, a group that can't exist.
     """
     check_layout(table)
     known = {"dataset": set(datasets), "model": set(models), "prompt": set(prompts)}
@@ -82,8 +82,8 @@ def check_layout(table: dict[str, Any]) -> None:
     """Refuse a table that contradicts itself, whatever else there is in the configuration.
 
     Raises:
-        ConfigError: two columns, or two rows of a section, with one label; an entry without one of its axes; ``only`` or
-            ``compare`` naming what isn't there; a comparison of what can't be compared.
+        ConfigError: two columns, or two rows of a section, with one label; an entry without one of its axes; ``only``
+            or ``compare`` naming what isn't there; a comparison of what can't be compared.
     """
     columns = [column["label"] for column in table["columns"]]
     rows = [row_name(row) for row in table["rows"]]

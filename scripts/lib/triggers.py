@@ -1,5 +1,7 @@
-"""What must make a rule run again beside its input files. Snakemake compares a rule's params with those of the last run;
-these functions give it something to compare. They run in the Snakefile, so they import nothing of the stages.
+"""What must make a rule run again beside its input files.
+
+Snakemake compares a rule's params with those of the last run; these functions give it something to compare. They run
+in the Snakefile, so they import nothing of the stages.
 """
 
 import hashlib
@@ -9,7 +11,7 @@ from pathlib import Path
 from scripts.lib.errors import ConfigError
 
 
-def versions(*modules: str) -> str:
+def versions(*modules: str | Path) -> str:
     """The ``VERSION`` constants of modules, e.g. ``scripts/lib/probe.py 1``: raising one reruns what the module makes.
 
     Read from the source, because importing it would need the stages' packages.
@@ -19,7 +21,9 @@ def versions(*modules: str) -> str:
     """
     found = []
     for module in modules:
-        match = re.search(r"^(?:[A-Z]+_)?VERSION = \"?([\w.]+)\"?$", Path(module).read_text(encoding="utf-8"), re.MULTILINE)
+        match = re.search(
+            r"^(?:[A-Z]+_)?VERSION = \"?([\w.]+)\"?$", Path(module).read_text(encoding="utf-8"), re.MULTILINE
+        )
         if match is None:
             raise ConfigError(f"{module}: has no line VERSION = ...; a rule goes by it")
         found.append(f"{module} {match.group(1)}")

@@ -5,8 +5,8 @@ How to add a model:
 1. Write ``config/models/<name>.yaml``. A model that transformers loads by itself (AutoModelForImageTextToText) needs
    nothing else: copy the file of a model of the same family and change its id, revision, limits and resources.
 2. Only for another engine: add a small file here with ``VERSION`` (raise it whenever answers may change), ``PACKAGES``
-   (distributions whose version may change answers) and ``load`` (see protocol.py), then a line in ``ADAPTERS`` below
-   and its name in ``adapter`` of config/schemas/model.schema.yaml.
+   (distributions whose version may change answers), ``load`` and ``conditions`` (see protocol.py), then a line in
+   ``ADAPTERS`` below and its name in ``adapter`` of config/schemas/model.schema.yaml.
 3. Name the model in a table under config/tables/ and run that table: only its new cells are computed.
 """
 
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from scripts.lib.errors import ConfigError, EngineError
 from scripts.lib.text import did_you_mean
-from scripts.models.protocol import Loader
+from scripts.models.protocol import Conditions, Loader
 
 ADAPTERS = {
-    "ocr_reader": "scripts.models.ocr_reader:load",
-    "transformers": "scripts.models.hf_image_text:load",
+    "ocr_reader": "scripts.models.ocr_reader",
+    "transformers": "scripts.models.hf_image_text",
 }
 
 
@@ -29,6 +29,7 @@ class Adapter:
     """One entry of ``ADAPTERS``, imported."""
 
     load: Loader
+    conditions: Conditions
     engine: str
     """Name and version of the adapter and of the packages that do its work; part of a cache's fingerprint."""
 
@@ -42,12 +43,11 @@ def find(name: str) -> Adapter:
     """
     if name not in ADAPTERS:
         raise ConfigError(f"no adapter '{name}'{did_you_mean(name, ADAPTERS)}; they are listed in scripts/models")
-    module_name, _, attribute = ADAPTERS[name].partition(":")
-    module = importlib.import_module(module_name)
+    module = importlib.import_module(ADAPTERS[name])
     parts = [f"{name} {module.VERSION}"]
     for package in module.PACKAGES:
         try:
             parts.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             raise EngineError(f"adapter '{name}' needs the package {package}; install it, or use the image") from None
-    return Adapter(getattr(module, attribute), ", ".join(parts))
+    return Adapter(module.load, module.conditions, ", ".join(parts))

@@ -12,10 +12,10 @@ from typing import Any
 from scripts.lib import torchvision_cpu
 from scripts.lib.cache import fingerprint
 from scripts.lib.errors import EngineError
-from scripts.models.answers import answer_text, is_unanswerable, option_letter
+from scripts.models.answers import answer_text, is_unanswerable
 from scripts.models.protocol import Answerer, Reply, Request
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "torchvision")
 
 PLACEHOLDERS = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
@@ -32,7 +32,7 @@ class Engine:
     network: Any
     device: str
     name: str
-    """Versions, device and number type, for the record."""
+    """Versions, device, GPU, number type and attention, for the record."""
 
 
 def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
@@ -66,7 +66,8 @@ def open_engine(model: dict[str, Any], weights: Path | None) -> Engine:
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         raise EngineError(f"{weights}: {one_line(error)}; fetch or build the weights again, or use the image") from None
     network.generation_config = generation_config(model["generation"], network)
-    name = f"transformers {transformers.__version__}, torch {torch.__version__}, {device} {dtype}"
+    place = " ".join(filter(None, [device, gpu_name(device), dtype, network.config._attn_implementation]))
+    name = f"transformers {transformers.__version__}, torch {torch.__version__}, {place}"
     return Engine(model, processor, network, device, name)
 
 
@@ -76,16 +77,41 @@ def placement(settings: dict[str, Any]) -> tuple[str, str]:
     Raises:
         EngineError: ``device: cuda`` without a GPU.
     """
-    import torch
+    device = settings["device"]
+    if device != "cpu":
+        import torch
 
-    available = torch.cuda.is_available()
-    device = settings["device"] if settings["device"] != "auto" else "cuda" if available else "cpu"
-    if device == "cuda" and not available:
-        raise EngineError(
-            "the model's YAML asks for device cuda and there is none; set device: auto, or use a GPU node"
-        )
+        if torch.cuda.is_available():
+            device = "cuda"
+        elif device == "cuda":
+            raise EngineError(
+                "the model's YAML asks for device cuda and there is none; set device: auto, or use a GPU node"
+            )
+        else:
+            device = "cpu"
     dtype = settings["dtype"] if settings["dtype"] != "auto" else "bfloat16" if device == "cuda" else "float32"
     return device, dtype
+
+
+def gpu_name(device: str) -> str:
+    """As the driver tells it, e.g. ``NVIDIA H200``; empty for the CPU."""
+    if device == "cpu":
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name())
+
+
+def conditions(model: dict[str, Any]) -> dict[str, Any]:
+    """Where the model would run now, each ``auto`` resolved: another GPU or number type may give other answers.
+
+    Attention ``auto`` stays: what it means follows from the model and the version of transformers.
+
+    Raises:
+        EngineError: as ``placement``.
+    """
+    device, dtype = placement(model["engine"])
+    return {"device": device, "gpu": gpu_name(device), "dtype": dtype, "attention": model["engine"]["attention"]}
 
 
 def generation_config(settings: dict[str, Any], network: Any) -> Any:
@@ -131,27 +157,23 @@ def answer(engine: Engine, request: Request, seed: int) -> Reply:
         raise EngineError("out of GPU memory; lower the frames, the resolution or max_pixels") from None
     except (RuntimeError, ValueError) as error:
         raise EngineError(one_line(error)) from None
-    return reply(engine, request, written[0, inputs["input_ids"].shape[1] :].tolist(), used)
+    return reply(engine, written[0, inputs["input_ids"].shape[1] :].tolist(), used)
 
 
-def reply(engine: Engine, request: Request, tokens: list[int], used: dict[str, Any]) -> Reply:
+def reply(engine: Engine, tokens: list[int], used: dict[str, Any]) -> Reply:
     """The tokens that the model wrote, read."""
     settings = engine.model["generation"]
     raw = engine.processor.tokenizer.decode(tokens, skip_special_tokens=True)
     found = answer_text(raw, settings["thinking"])
     stops = engine.network.generation_config.eos_token_id
     stops = stops if isinstance(stops, list) else [stops]
-    detail = ""
     if len(tokens) >= settings["max_new_tokens"] and tokens[-1] not in stops:
         status = "truncated"
     elif is_unanswerable(found):
         status = "unanswerable"
     else:
         status = "ok"
-        if request.options is not None:
-            letter = option_letter(found, request.options)
-            found, detail = (letter, "") if letter else (found, "names no option")
-    return Reply(status, raw=raw, answer=found, detail=detail, tokens_out=len(tokens), engine=engine.name, **used)
+    return Reply(status, raw=raw, answer=found, tokens_out=len(tokens), engine=engine.name, **used)
 
 
 def prepare(engine: Engine, request: Request) -> tuple[Any, dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from scripts.lib.errors import ConfigError
 from scripts.lib.records import OcrFrame
 from scripts.models.protocol import Answerer, Reply, Request
-from scripts.ocr.tracks import merge, reading
+from scripts.ocr import tracks as fusion
 
 VERSION = "1"
 PACKAGES = ("rapidfuzz",)
@@ -25,6 +25,11 @@ PICKS = (
     ("now", ("now", "currently", "current", "at the moment")),
 )
 """Which text a word in the question asks for; without any of them it is all text in reading order."""
+
+
+def conditions(model: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - the same for every model
+    """The version of the code that joins the text of the frames: another one may give other answers."""
+    return {"fusion": fusion.VERSION}
 
 
 def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:  # noqa: ARG001 - nothing random, no weights
@@ -64,7 +69,7 @@ def pick(question: str, frames: Sequence[OcrFrame], settings: dict[str, Any]) ->
     if not frames:
         return ""
     asked, last = asked_for(question), frames[-1]
-    tracks = merge([last] if asked == "now" else list(frames), settings)
+    tracks = fusion.merge([last] if asked == "now" else list(frames), settings)
     if asked == "first":
         start = min((track.t_start for track in tracks), default=None)
         tracks = [track for track in tracks if track.t_start == start]
@@ -73,7 +78,7 @@ def pick(question: str, frames: Sequence[OcrFrame], settings: dict[str, Any]) ->
         gone = [track for track in tracks if track.t_end < present]
         end = max((track.t_end for track in gone), default=None)
         tracks = [track for track in gone if track.t_end == end]
-    return reading(tracks)
+    return fusion.reading(tracks)
 
 
 def most_similar(text: str, options: Sequence[str]) -> str:

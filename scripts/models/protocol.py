@@ -53,3 +53,6 @@ Answerer: TypeAlias = Callable[[Request], Reply]
 
 Loader: TypeAlias = Callable[[dict[str, Any], Path | None, int], Answerer]
 """``load(model, weights, seed)``: the content of the model's YAML, the folder of its weights, the seed for sampling."""
+
+Conditions: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""``conditions(model)``: what beside the YAML can change an answer, say the GPU; part of a cache's fingerprint."""

@@ -19,8 +19,8 @@ from scripts.lib.records import OcrBox
 from scripts.lib.text import nfc
 
 VERSION = 1
-"""Part of the cache key: raise it when a code change can change what is read on a frame, here, in ``ocr.hashing`` (which
-frames are alike) or in ``lib.video`` (their pixels)."""
+"""Part of the cache key: raise it when a code change can change what is read on a frame, here, in ``ocr.hashing``
+(which frames are alike) or in ``lib.video`` (their pixels)."""
 
 
 def manifest(models: Path) -> dict[str, Any]:

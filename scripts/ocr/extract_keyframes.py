@@ -25,7 +25,7 @@ from scripts.lib.records import FrameTimes, Keyframes, Video
 from scripts.ocr import hashing, settings
 
 VERSION = 1
-"""Part of the cache key: raise it when a code change here or in ``ocr.hashing.perceptual_hash`` can change the choice."""
+"""Part of the cache key: raise it when a code change, here or in ``ocr.hashing``, can change the choice."""
 
 Task = tuple[Video, FrameTimes, dict[str, Any]]
 Hashes = npt.NDArray[np.bool_]

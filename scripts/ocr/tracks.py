@@ -27,8 +27,8 @@ from scripts.ocr import matching, scroll
 from scripts.ocr.matching import columns_overlap, iou, rows_overlap
 
 VERSION = 1
-"""Raise it when a code change can change the tracks or their order, here, in ``ocr.matching`` or in ``ocr.scroll``: it is
-part of what a kept answer of ocr_reader goes by."""
+"""Raise it when a code change, here, in ``ocr.matching`` or in ``ocr.scroll``, can change the tracks or their order. It
+belongs to the cache key of whatever answers with tracks."""
 CUT_WEIGHT = 0.1
 """Vote of a reading that touches the frame's side, where part of it may be hidden, against 1 of a whole one."""
 

@@ -23,6 +23,10 @@ def sample_oracle(times: Seconds, moments: Moments) -> Indices:
     """``single_oracle``: of the frames that ``single_answer_random`` draws from and OCR has read, the one with most
     text; the earliest of equals.
 
+    Read are the frames that ``keyframes_32`` shows to any question on the video, not every frame and not only those
+    that it shows to this one. Where a video has more than 32 keyframes, they are thinned for each question up to its
+    own time, so that another set of questions can leave another frame with most text.
+
     Raises:
         LacksMomentError: ``evidence`` as above; ``ocr`` where OCR has read none of them.
     """

@@ -35,6 +35,9 @@ SCRIPTS = ("page.js", "tables.js", "charts.js", "cases.js", "detail.js", "report
 Plans = dict[tuple[str, str], dict[str, FramePlan]]
 """Data set and sampler to the plans by question key."""
 
+VERSION = 1
+"""Raise it when a change of the code under scripts/tables makes another page of the same scores."""
+
 
 def embed(name: str, value: Any) -> str:
     """A block of JSON that the page parses when it first needs it; nothing in it can end the block."""

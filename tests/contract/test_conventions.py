@@ -125,7 +125,9 @@ def test_every_dependency_has_its_reason_and_its_pin():
         wanted = re.findall(r"^([A-Za-z0-9_-]+)", (ROOT / "envs" / f"{name}.in").read_text(), re.MULTILINE)
         lock = (ROOT / "envs" / f"{name}.lock").read_text()
         for package in wanted:
-            assert f"`{package}`" in readme or package.startswith(("font-", "fontpkg-")), f"envs/README.md: why {package}?"
+            assert f"`{package}`" in readme or package.startswith(("font-", "fontpkg-")), (
+                f"envs/README.md: why {package}?"
+            )
             assert re.search(rf"^{package.lower().replace('_', '-')}==", lock, re.MULTILINE), package
         assert "--hash=sha256:" in lock
         assert "http" not in re.sub(r"\bhttp(x|core|tools)\S*|aiohttp\S*", "", lock), "a lock names no host"

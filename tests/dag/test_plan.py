@@ -18,9 +18,11 @@ def edit(path, **changes):
     path.write_text(yaml.safe_dump({**content, **changes}, allow_unicode=True), encoding="utf-8")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--configfile", "config/demo.yaml"], ["--profile", "slurm", "--sdm", "env-modules"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--configfile", "config/demo.yaml"], ["--profile", "slurm", "--sdm", "env-modules"]]
+)
 def test_a_plan_needs_no_data(checkout, arguments):
-    """The containers of the cluster's profile are left out here: Snakemake looks for Apptainer even to plan with them."""
+    """The cluster's containers are left out here: Snakemake looks for Apptainer even to plan with them."""
     run = snakemake(checkout, "-n", *arguments)
     assert run.returncode == 0, run.stdout
     planned = jobs(run.stdout)

@@ -159,3 +159,9 @@ def test_a_wrong_sampler_file_is_named(project, capsys, settings, words):
     assert project(settings)[0] == 1
     error = capsys.readouterr().err
     assert "tést.yaml" in error and words in error and error.count("\n") == 1
+
+
+def test_no_questions_at_all_are_refused(project, capsys):
+    (project.folder / "questions.jsonl").write_text("", encoding="utf-8")
+    assert project({"sampler": "ts_frame"})[0] == 1
+    assert "questions.jsonl: no question in it" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def test_versions_are_read_from_the_source(tmp_path):
 
 def test_a_module_without_a_version_is_named(tmp_path):
     (tmp_path / "none.py").write_text("x = 1\n")
-    with pytest.raises(ConfigError, match="none.py: has no line VERSION"):
+    with pytest.raises(ConfigError, match=r"none\.py: has no line VERSION"):
         triggers.versions(str(tmp_path / "none.py"))
 
 

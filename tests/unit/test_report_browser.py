@@ -99,6 +99,7 @@ def test_table_chart_and_first_case_are_there(report, tmp_path):
     assert one(elements, id="table-0")["text"] == "Signs <demo>"
     rows = [element["text"] for element in having(elements, tag="th", scope="row")]
     assert rows[:4] == ["Readersreader, 2 frames", "Readersreader, 4 frames", "blind, 4 frames", "later, 4 frames"]
+    assert one(elements, scope="colgroup")["text"] == "Subset"
     numbers = [element["text"] for element in having(elements, tag="td") if "data-value" in element]
     assert [number[:2] for number in numbers[5:]] == ["—", "–†", "–†"]
     best = having(elements, tag="strong", class_="value")

@@ -1,5 +1,7 @@
 import json
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,7 +11,8 @@ from scripts.infer import run_cell
 from scripts.lib.errors import EngineError
 from scripts.models import ocr_reader
 from scripts.models.protocol import Reply
-from tests.unit.cell_sample import SIGNS, arguments, change, make_inputs, start, written
+from scripts.ocr import tracks
+from tests.unit.cell_sample import ROOT, SIGNS, arguments, change, make_inputs, start, written
 
 
 def run(folder, *args, **options):
@@ -104,7 +107,7 @@ def failing_at(numbers, message="out of paper"):
     return load
 
 
-def test_an_engine_failure_is_counted_and_tried_again_by_the_next_run(tmp_path, monkeypatch):
+def test_an_engine_failure_is_counted_and_its_cell_run_again_asks_only_that(tmp_path, monkeypatch, capsys):
     folder = make_inputs(tmp_path)
     monkeypatch.setattr(ocr_reader, "load", failing_at({1, 4}))
     assert run(folder) == 0
@@ -112,10 +115,16 @@ def test_an_engine_failure_is_counted_and_tried_again_by_the_next_run(tmp_path, 
     assert [one["status"] for one in found] == ["ok", "error:engine", "ok", "ok", "error:engine", "ok"]
     assert (found[1]["detail"], found[1]["answer"]) == ("out of paper", "")
     assert len(cached_lines(folder)) == 4
+    said = capsys.readouterr().err
+    assert (
+        f"try the 2 errors of decoding or the model again: {run_cell.again(folder / 'out/predictions.jsonl')}" in said
+    )
     monkeypatch.setattr(ocr_reader, "load", failing_at(set()))
     assert run(folder) == 0
     assert {one["status"] for one in written(folder)} == {"ok"}
     assert len(cached_lines(folder)) == 6
+    said = capsys.readouterr().err
+    assert "4 of 6 answers are in" in said and "again" not in said
 
 
 def test_an_engine_that_always_fails_alike_stops_the_cell(tmp_path, monkeypatch, capsys):
@@ -129,7 +138,6 @@ def test_an_engine_that_always_fails_alike_stops_the_cell(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ("ocr", "--ocr: nothing for vidéo 1 frame 11; rerun extract_ocr"),
         ("videos", "--videos: nothing for vidéo 1; rerun probe_videos"),
         ("frames", "--frames: nothing for d/vidéo 1/2; rerun build_frames"),
     ],
@@ -140,6 +148,74 @@ def test_files_that_do_not_belong_together_are_named(tmp_path, capsys, broken, m
     file.write_text("\n".join(file.read_text(encoding="utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
     assert run(folder) == 1
     assert message in capsys.readouterr().err
+
+
+def keep_lines(file, keep):
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.write_text("".join(f"{line}\n" for line in lines if keep(json.loads(line))), encoding="utf-8")
+
+
+def test_a_frame_without_its_text_is_an_error_of_its_questions_only(tmp_path, capsys):
+    folder = make_inputs(tmp_path / "mein Ordner")
+    keep_lines(
+        folder / "ocr.jsonl", lambda frame: (frame["video"], frame["frame"]) not in [("vidéo 1", 4), ("vidéo 1", 7)]
+    )
+    change(folder / "frames.jsonl", 5, frames=[11], times=[11 / 30])
+    assert run(folder) == 0
+    found = written(folder)
+    assert [one["status"] for one in found] == ["ok"] * 3 + ["error:ocr"] * 2 + ["ok"]
+    remedy = f"--forcerun '{folder}/ocr.jsonl'"  # quoted, as a shell needs it for the blank
+    assert found[3]["detail"].startswith("no text of frames 4, 7 of vidéo 1; rerun extract_ocr: ")
+    assert found[3]["detail"].endswith(remedy)
+    said = capsys.readouterr().err
+    assert (
+        "4 ok, 2 error:ocr" in said
+        and f"read the text that 2 questions lack: end your snakemake command with {remedy}" in said
+    )
+
+
+@pytest.mark.parametrize("kept", ["nothing", "other videos"])
+def test_text_of_no_frame_at_all_stops_the_cell(tmp_path, capsys, kept):
+    folder = make_inputs(tmp_path)
+    change(folder / "frames.jsonl", 0, status="error:video_undecodable", frames=[], times=[])
+    if kept == "nothing":
+        (folder / "ocr.jsonl").write_text("", encoding="utf-8")
+    else:
+        for number in range(24):
+            change(folder / "ocr.jsonl", number, video="un autre")
+    assert run(folder) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {folder}/ocr.jsonl: no text of any frame of these questions; rerun extract_ocr: ")
+    assert not (folder / "out").exists()
+
+
+def test_no_questions_at_all_are_refused(tmp_path, capsys):
+    folder = make_inputs(tmp_path)
+    (folder / "questions.jsonl").write_text("\n", encoding="utf-8")
+    assert run(folder) == 1
+    assert capsys.readouterr().err.startswith(f"error: {folder}/questions.jsonl: no question in it")
+
+
+def test_another_container_or_fusion_answers_anew(tmp_path, monkeypatch):
+    folder = make_inputs(tmp_path)
+    run(folder)
+    monkeypatch.setenv("SIF_DIGEST", "sha256:neu")
+    run(folder)
+    assert len(cached_lines(folder)) == 12
+    assert {one["image_digest"] for one in written(folder)} == {"sha256:neu"}
+    monkeypatch.setattr(tracks, "VERSION", tracks.VERSION + 1)
+    run(folder)
+    assert len(cached_lines(folder)) == 18
+    run(folder)
+    assert len(cached_lines(folder)) == 18
+
+
+def test_a_cell_without_a_network_never_loads_torch(tmp_path):
+    folder = make_inputs(tmp_path)
+    code = "import sys; from scripts.infer import run_cell; status = run_cell.main(sys.argv[1:]);"
+    code += " sys.exit(status or 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments(folder)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_settings_that_do_not_fit_are_one_line(tmp_path, capsys):
@@ -157,10 +233,11 @@ def test_more_frames_than_the_model_takes_are_refused_not_thinned(tmp_path):
     folder = make_inputs(tmp_path)
     question = next(iter(run_cell.jsonl.read(folder / "questions.jsonl", run_cell.Question)))
     plan = next(iter(run_cell.jsonl.read(folder / "frames.jsonl", run_cell.FramePlan)))
-    refused = run_cell.refusal(cell, question, plan)
+    inputs = run_cell.Inputs([question], {}, {}, {question.key: plan})
+    refused = run_cell.refusal(cell, inputs, question, plan)
     assert (refused.status, refused.detail) == ("error:too_many_frames", "12 frames, the model takes 4")
     fits = plan.model_copy(update={"frames": plan.frames[:4], "times": plan.times[:4]})
-    assert run_cell.refusal(cell, question, fits) is None
+    assert run_cell.refusal(cell, inputs, question, fits) is None
 
 
 def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):

@@ -31,7 +31,13 @@ def test_means_groups_and_intervals(tmp_path: Path) -> None:
     assert exact["previous"]["value"] == 1.0
     assert exact["subset:previous"]["n"] == 8
     assert exact["all"]["low"] < 0.75 < exact["all"]["high"]
-    assert scores["settings"] == {"answers": "open", "draws": sample.DRAWS, "seed": 3, "level": 0.95}
+    assert scores["settings"] == {
+        "version": score_cell.VERSION,
+        "answers": "open",
+        "draws": sample.DRAWS,
+        "seed": 3,
+        "level": 0.95,
+    }
 
 
 def test_failures_are_counted_and_never_scored(tmp_path: Path) -> None:
@@ -108,6 +114,32 @@ def test_faults_name_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said.startswith("error: ")
     assert f"'{key}'" in said
     assert not (tmp_path / "scores" / CHOICE / "scores.json").exists()
+
+
+def test_no_questions_at_all_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = sample.questions(4)
+    sample.score(tmp_path, CELL, asked, sample.predictions(asked))
+    (tmp_path / "questions.jsonl").write_text("", encoding="utf-8")
+    assert score_cell.main(sample.command(tmp_path, CELL, tmp_path / "config/prompts/v_q.yaml")) == 1
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/questions.jsonl: no question in it")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--draws", "0", "argument --draws: 0 is less than 1"),
+        ("--draws", "-5", "argument --draws: -5 is less than 1"),
+        ("--draws", "viele", "argument --draws: invalid integer value: 'viele'"),
+        ("--seed", "-1", "argument --seed: -1 is less than 0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, complaint: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        score_cell.main([*sample.command(tmp_path, CELL, tmp_path / "p.yaml"), option, value])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(complaint)
 
 
 def test_a_category_called_all_is_refused() -> None:

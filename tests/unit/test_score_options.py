@@ -38,6 +38,9 @@ OPTIONS = ["10", "10 miles", "Maple Street", "Café", "दिल्ली"]
         ("maple  street!", "C"),
         ("CAFE\u0301", "D"),
         ("दिल्ली", "E"),
+        ("C: Maple Street", "C"),
+        ("Option A is right", "A"),
+        ("The answer is not obvious, but the correct answer is: (C)", "C"),
     ],
 )
 def test_letter_is_read(reply: str, letter: str) -> None:
@@ -62,6 +65,9 @@ def test_letter_is_read(reply: str, letter: str) -> None:
         "Answer: A bus",
         "Vitamin C is good",
         "My answer is not B",
+        "The answer is A green sign",
+        "Option A is not right",
+        "I first thought option A, but the correct answer is: (C)",
     ],
 )
 def test_no_letter_is_not_a_guess(reply: str) -> None:

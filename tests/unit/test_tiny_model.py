@@ -62,7 +62,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(weights, t
     for file in weights.iterdir():
         assert sha256(file) == sha256(tmp_path / "again" / file.name), file.name
     assert sha256(weights / "model.safetensors") != sha256(tmp_path / "other" / "model.safetensors")
-    assert 400_000 < build_tiny_model.build(0, tmp_path / "again") < 500_000
+    assert 450_000 < build_tiny_model.build(0, tmp_path / "again") < 550_000
     assert {path.name for path in tmp_path.iterdir()} == {"again", "other"}
 
 
@@ -155,8 +155,49 @@ def test_a_reply_has_no_placeholders_and_is_the_same_again(engine):
     asked = request(TIMES[:4])
     first, second = adapter.answer(engine, asked, 0), adapter.answer(engine, asked, 0)
     assert (first.raw, first.status) == (second.raw, second.status)
-    assert first.tokens_out == 32 and first.status == "truncated"  # noise rarely ends by itself
     assert "pad|>" not in first.raw
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_most_replies_end_by_themselves_at_various_lengths(tmp_path, model, seed):
+    build_tiny_model.build(seed, tmp_path / "tiny")
+    untrained = adapter.open_engine(model, tmp_path / "tiny")
+    questions = ["What does the sign say now?", "What did the first sign say?", "Was steht da?", "何と書いてある"]
+    asked = [request(TIMES[:count], prompt=question) for count in (0, 1, 4) for question in questions]
+    replies = [adapter.answer(untrained, one, 0) for one in asked]
+    assert {reply.status for reply in replies} <= {"ok", "truncated"}
+    assert sum(reply.status == "ok" for reply in replies) > 6
+    assert len({reply.tokens_out for reply in replies}) > 3
+    assert len({reply.raw for reply in replies}) > 6
+
+
+def test_auto_is_resolved_where_answers_are_kept_apart(model, monkeypatch, tmp_path):
+    import torch
+
+    def conditions(device, dtype="auto"):
+        engine = {"device": device, "dtype": dtype, "attention": "sdpa", "threads": 1}
+        return adapter.conditions({**model, "engine": engine})
+
+    processor = {"device": "cpu", "gpu": "", "dtype": "float32", "attention": "sdpa"}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert conditions("auto") == conditions("cpu") == processor
+    with pytest.raises(EngineError, match="asks for device cuda and there is none"):
+        conditions("cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    gpu = {"device": "cuda", "gpu": "NVIDIA H200", "dtype": "bfloat16", "attention": "sdpa"}
+    assert conditions("auto") == conditions("cuda") == gpu
+    assert conditions("cpu") == processor
+    assert conditions("auto", "float16")["dtype"] == "float16"
+
+    folders = set()
+    for available in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda found=available: found)
+        auto = {**model, "engine": {**model["engine"], "device": "auto", "dtype": "auto"}}
+        cell = run_cell.Cell(auto, {"answers": "open", "frames": "sampled", "template": ""}, {}, None, 0)
+        with run_cell.open_cache(tmp_path, cell, Path("p.jsonl")) as cache:
+            folders.add(cache.path.parent.name)
+    assert len(folders) == 2
 
 
 def test_a_sampled_reply_depends_on_seed_and_question_only(weights, model):
@@ -170,17 +211,16 @@ def test_a_sampled_reply_depends_on_seed_and_question_only(weights, model):
 
 
 def test_statuses_of_finished_replies(engine):
-    def read(text, options=None):
+    def read(text, end=True):
         tokenizer = engine.processor.tokenizer
-        tokens = [*tokenizer(text)["input_ids"], tokenizer.eos_token_id]
-        asked = Request([], [], "", "", "", options)
-        found = adapter.reply(engine, asked, tokens, {})
-        return found.status, found.answer, found.detail
+        tokens = [*tokenizer(text)["input_ids"], *([tokenizer.eos_token_id] if end else [])]
+        found = adapter.reply(engine, tokens, {})
+        return found.status, found.answer
 
-    assert read("<think>…</think><answer>Çıkış</answer>") == ("ok", "Çıkış", "")
-    assert read("’Unanswerable’") == ("unanswerable", "’Unanswerable’", "")
-    assert read("(B)", ["ja", "nein"]) == ("ok", "B", "")
-    assert read("weiß nicht", ["ja", "nein"]) == ("ok", "weiß nicht", "names no option")
+    assert read("<think>…</think><answer>Çıkış</answer>") == ("ok", "Çıkış")
+    assert read("’Unanswerable’") == ("unanswerable", "’Unanswerable’")
+    assert read("(B)") == ("ok", "(B)")  # which option that is, is read where it is scored
+    assert read("東" * 40, end=False) == ("truncated", "東" * 40)
 
 
 def test_failures_of_the_engine_are_one_line(engine, monkeypatch, tmp_path, model):
@@ -212,16 +252,19 @@ def test_a_whole_cell_from_a_file_on_disk(weights, tmp_path, capsys):
     args = arguments(folder, "tiny_qwen3_vl", "v_q", "--weights", str(weights))
     assert run_cell.main(args) == 0
     found = written(folder)
-    assert [one["status"] for one in found] == ["truncated"] * 3 + ["error:decode"] * 3
+    answered = [one["status"] for one in found[:3]]
+    assert set(answered) <= {"ok", "truncated"}
+    assert [one["status"] for one in found[3:]] == ["error:decode"] * 3
     assert "gone.mp4: no such file" in found[3]["detail"]
     assert found[0]["times"] == [4 / 30] and len(found[1]["times"]) == 12
     assert (found[1]["height"], found[1]["width"], found[1]["visual_tokens"]) == (96, 160, 6 * 15)
     assert found[1]["model_revision"] and found[1]["engine"].startswith("transformers ")
-    assert "frames used at 96x160" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "frames used at 96x160" in said and "try the 3 errors of decoding or the model again: " in said
 
     change(folder / "videos.jsonl", 1, path=str(clip))
     assert run_cell.main(args) == 0
-    assert [one["status"] for one in written(folder)] == ["truncated"] * 6
+    assert {one["status"] for one in written(folder)} <= {"ok", "truncated"}
     assert "3 of 6 answers are in" in capsys.readouterr().err
     lengths = {len(list(jsonl.read(folder / "out" / "predictions.jsonl", run_cell.Prediction)))}
     assert lengths == {6}
@@ -231,5 +274,5 @@ def test_a_blind_prompt_opens_no_video(weights, tmp_path):
     folder = make_inputs(tmp_path)  # no video file exists
     assert run_cell.main(arguments(folder, "tiny_qwen3_vl", "q", "--weights", str(weights))) == 0
     found = written(folder)
-    assert {one["status"] for one in found} == {"truncated"}
+    assert {one["status"] for one in found} <= {"ok", "truncated"}
     assert {(one["height"], one["visual_tokens"], tuple(one["times"])) for one in found} == {(0, 0, ())}

@@ -39,7 +39,7 @@ def test_the_lock_of_a_living_snakemake_stays(tmp_path, capsys):
 
 def test_a_lock_on_a_shared_file_system_stays(tmp_path, capsys, monkeypatch):
     lock = locked(tmp_path)
-    monkeypatch.setattr(unlock, "file_system", lambda folder: "nfs4")
+    monkeypatch.setattr(unlock, "file_system", lambda _: "nfs4")
     assert unlock.main(["--folder", str(tmp_path)]) == 1
     assert lock.exists()
     assert "perhaps by another machine" in capsys.readouterr().err
