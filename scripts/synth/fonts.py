@@ -30,6 +30,7 @@ NOT_FOR_TEXT = re.compile(
     re.IGNORECASE,
 )
 """Families of symbols and formulas, and styles that call themselves a family of their own."""
+UNLIKE_THEIR_CAPITALS = "aegrtb"
 TOO_THIN = re.compile(r"thin|hairline|light", re.IGNORECASE)
 REMEDY = (
     "install more font packages (pip: fontpkg-lobster fontpkg-arvo ...; Debian: fonts-liberation fonts-open-sans ...;"
@@ -49,7 +50,8 @@ class Face:
 
 @lru_cache(maxsize=2)
 def find(system: bool) -> tuple[Face, ...]:
-    """All faces fit for text, sorted by family, style and file name; thin weights and doubles are left out.
+    """All faces fit for text, sorted by family, style and file name; thin weights, faces of capitals only and doubles are
+    left out.
 
     Args:
         system: look through the system's font folders too.
@@ -110,12 +112,31 @@ def _face(path: Path) -> Face | None:
     if "variable" in path.stem.lower():
         return None
     try:
-        family, style = ImageFont.truetype(str(path), 16).getname()
+        font = ImageFont.truetype(str(path), 48)
+        family, style = font.getname()
     except OSError:
         return None
     if not family or NOT_FOR_TEXT.search(family) or NOT_FOR_TEXT.search(path.stem) or TOO_THIN.search(style or ""):
         return None
-    return Face(family, style or "", path.name, path)
+    return None if _capitals_only(font) else Face(family, style or "", path.name, path)
+
+
+def _capitals_only(font: "ImageFont.FreeTypeFont") -> bool:
+    """Whether small letters are drawn as capitals, at whatever size: the text logged would not be the one to be read."""
+    alike = 0
+    for letter in UNLIKE_THEIR_CAPITALS:
+        small, large = (_shape(font, one) for one in (letter, letter.upper()))
+        alike += sum(abs(a - b) for a, b in zip(small, large, strict=True)) < len(small) * 255 * 0.15
+    return alike > len(UNLIKE_THEIR_CAPITALS) / 2
+
+
+def _shape(font: "ImageFont.FreeTypeFont", letter: str) -> bytes:
+    """A glyph scaled to 16 x 16."""
+    from PIL import Image
+
+    mask = font.getmask(letter)
+    picture = Image.frombytes("L", mask.size, bytes(mask)) if all(mask.size) else Image.new("L", (1, 1))
+    return picture.resize((16, 16)).tobytes()
 
 
 @lru_cache(maxsize=1024)

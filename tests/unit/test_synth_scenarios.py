@@ -259,3 +259,16 @@ def test_an_empty_folder_of_backgrounds_is_refused(tmp_path: Path) -> None:
 def test_offensive_words_are_not_drawn(word, language):
     assert words.offensive(word, language)
     assert not words.offensive("window", language)
+
+
+def test_a_face_without_small_letters_is_no_face_for_text(tmp_path: Path) -> None:
+    """In such a font "abc" is seen as "ABC": the truth would be wrong for any reader that goes by what is drawn."""
+    from fontTools.ttLib import TTFont
+
+    path = next(face.path for face in FACES if face.family == "Lato" and face.style == "Bold")
+    assert fonts._face(path) is not None
+    with TTFont(path) as font:
+        for table in font["cmap"].tables:
+            table.cmap |= {ord(small): table.cmap[ord(small.upper())] for small in "abcdefghijklmnopqrstuvwxyz"}
+        font.save(tmp_path / "Capitals.ttf")
+    assert fonts._face(tmp_path / "Capitals.ttf") is None
