@@ -50,8 +50,7 @@ class Face:
 
 @lru_cache(maxsize=2)
 def find(system: bool) -> tuple[Face, ...]:
-    """All faces fit for text, sorted by family, style and file name; thin weights, faces of capitals only and doubles are
-    left out.
+    """All faces fit for text, sorted by family, style and file name; no thin weights, capitals only or doubles.
 
     Args:
         system: look through the system's font folders too.
@@ -122,7 +121,7 @@ def _face(path: Path) -> Face | None:
 
 
 def _capitals_only(font: "ImageFont.FreeTypeFont") -> bool:
-    """Whether small letters are drawn as capitals, at whatever size: the text logged would not be the one to be read."""
+    """Whether small letters are drawn as capitals, of any size: the text logged would not be the one to be read."""
     alike = 0
     for letter in UNLIKE_THEIR_CAPITALS:
         small, large = (_shape(font, one) for one in (letter, letter.upper()))
