@@ -47,7 +47,7 @@ REPORT = "results/report.html"
 PDF = shutil.which("pdflatex") or shutil.which("lualatex") or shutil.which("tectonic") or images.has("tables")
 TABLE_SUFFIXES = ["tex", "csv", "json", "md"] + (["pdf"] if PDF else [])
 # The frames whose text tells single_oracle where most of it is.
-ORACLE_FRAMES = "keyframes_32/native"
+ORACLE_FRAMES = "answer_keyframes/native"
 
 for table in TABLES.values():
     for cell in or_stop(cells.table_cells, table):

@@ -22,6 +22,7 @@ SAMPLERS = {
     "backward_1fps": "scripts.samplers.window:sample_backward_1fps",
     "single_random": "scripts.samplers.single:sample_random",
     "single_answer_random": "scripts.samplers.single:sample_answer_random",
+    "answer_keyframes": "scripts.samplers.single:sample_answer_keyframes",
     "single_oracle": "scripts.samplers.single:sample_oracle",
     "keyframes": "scripts.samplers.keyframes:sample",
 }

@@ -12,7 +12,7 @@ import numpy.typing as npt
 Seconds = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
-VERSION = 1
+VERSION = 2
 """Raise it when a change of any sampler chooses other frames: all frame plans are made anew."""
 TOLERANCE_S = 1e-6
 """Times written with few digits (0.1 s) or made by division (1/30 s) count as equal within this."""

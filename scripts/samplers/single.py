@@ -19,19 +19,29 @@ def sample_answer_random(times: Seconds, moments: Moments) -> Indices:
     return _draw(_evidence(times, moments), moments)
 
 
-def sample_oracle(times: Seconds, moments: Moments) -> Indices:
-    """``single_oracle``: of the frames that ``single_answer_random`` draws from and OCR has read, the one with most
-    text; the earliest of equals.
-
-    Read are the frames that ``keyframes_32`` shows to any question on the video, not every frame and not only those
-    that it shows to this one. Where a video has more than 32 keyframes, they are thinned for each question up to its
-    own time, so that another set of questions can leave another frame with most text.
+def sample_answer_keyframes(times: Seconds, moments: Moments) -> Indices:
+    """``answer_keyframes``: the allowed keyframes during which what answers the question is seen; where no keyframe is
+    among them, the middle one of all such frames. ``single_oracle`` chooses from these, so it goes by no other question.
 
     Raises:
-        LacksMomentError: ``evidence`` as above; ``ocr`` where OCR has read none of them.
+        LacksMomentError: ``evidence`` as above; ``keyframes``, where the video has none.
+    """
+    shown = _evidence(times, moments)
+    if moments.keyframes is None or not len(moments.keyframes):
+        raise LacksMomentError("keyframes")
+    chosen = np.intersect1d(shown, moments.keyframes)
+    return chosen if len(chosen) else shown[[len(shown) // 2]]
+
+
+def sample_oracle(times: Seconds, moments: Moments) -> Indices:
+    """``single_oracle``: of the frames of ``answer_keyframes``, the one on which OCR read most text; the earliest of
+    equals.
+
+    Raises:
+        LacksMomentError: ``keyframes`` and ``evidence`` as above; ``ocr`` where OCR has read none of them.
     """
     amounts = moments.text_amount or {}
-    read = [index for index in _evidence(times, moments).tolist() if index in amounts]
+    read = [index for index in sample_answer_keyframes(times, moments).tolist() if index in amounts]
     if not read:
         raise LacksMomentError("ocr")
     return np.array([max(read, key=amounts.__getitem__)], dtype=np.int64)

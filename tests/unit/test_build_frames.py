@@ -115,9 +115,11 @@ def test_keyframes_and_ocr_are_read_where_the_sampler_needs_them(project, capsys
         for frame, count in ((9, 9), (10, 1), (12, 2))
     ]
     jsonl.write(folder / "ocr.jsonl", read)
-    _, plans = project({"sampler": "single_oracle", "needs": ["ocr"]}, "--ocr", str(folder / "ocr.jsonl"))
+    jsonl.write(folder / "keys.jsonl", [Keyframes(id="gut ü", frames=[0, 10, 12], times=[0.0, 1.0, 1.2])])
+    oracle = {"sampler": "single_oracle", "needs": ["keyframes", "ocr"]}
+    _, plans = project(oracle, "--keyframes", str(folder / "keys.jsonl"), "--ocr", str(folder / "ocr.jsonl"))
     assert plans[8].frames == [12] and plans[0].status == "error:no_evidence"
-    assert project({"sampler": "single_oracle", "needs": ["ocr"]})[0] == 1
+    assert project(oracle, "--keyframes", str(folder / "keys.jsonl"))[0] == 1
     assert "tést.yaml: needs --ocr, the output of extract_ocr" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ from scripts.samplers import common
 from scripts.samplers.common import LacksMomentError, Moments
 from scripts.samplers.keyframes import sample as keyframes
 from scripts.samplers.moments import sample_moment_aware, sample_qa_frames, sample_ts_frame
-from scripts.samplers.single import sample_answer_random, sample_oracle, sample_random
+from scripts.samplers.single import sample_answer_keyframes, sample_answer_random, sample_oracle, sample_random
 from scripts.samplers.uniform import sample as uniform
 from scripts.samplers.uniform import sample_fps1
 from scripts.samplers.window import sample_backward_1fps, sample_fixed
@@ -277,12 +277,24 @@ def test_single_answer_random_draws_within_the_evidence_before_the_question():
         sample_answer_random(FPS2, Moments(0.5, evidence=((1.0, 2.0),)))
 
 
-def test_single_oracle_takes_the_answer_frame_with_most_text():
-    amounts = {0: 99, 2: 3, 3: 7, 4: 7, 15: 50}
-    assert sample_oracle(FPS2, Moments(6.0, evidence=((1.0, 2.0), (7.0, 8.0)), text_amount=amounts)).tolist() == [3]
+def test_answer_keyframes_are_those_within_the_evidence():
+    moments = Moments(6.0, evidence=((1.0, 2.0), (4.0, 5.0), (7.0, 8.0)), keyframes=np.array([0, 3, 4, 9, 15]))
+    assert sample_answer_keyframes(FPS2, moments).tolist() == [3, 4, 9]
+    none_among = Moments(6.0, evidence=((1.0, 2.0),), keyframes=np.array([0]))
+    assert sample_answer_keyframes(FPS2, none_among).tolist() == [3]
+    for lacking in (None, np.array([], dtype=np.int64)):
+        with pytest.raises(LacksMomentError, match="keyframes"):
+            sample_answer_keyframes(FPS2, Moments(6.0, evidence=((1.0, 2.0),), keyframes=lacking))
+
+
+def test_single_oracle_takes_the_answer_keyframe_with_most_text():
+    keys = np.array([0, 3, 4, 15])
+    amounts = {0: 99, 2: 80, 3: 7, 4: 7, 15: 50}
+    spans = ((1.0, 2.0), (7.0, 8.0))
+    assert sample_oracle(FPS2, Moments(6.0, evidence=spans, keyframes=keys, text_amount=amounts)).tolist() == [3]
     for nothing in (None, {}, {0: 99}):
         with pytest.raises(LacksMomentError, match="ocr"):
-            sample_oracle(FPS2, Moments(6.0, evidence=((1.0, 2.0),), text_amount=nothing))
+            sample_oracle(FPS2, Moments(6.0, evidence=((1.0, 2.0),), keyframes=keys, text_amount=nothing))
 
 
 def test_keyframes_are_cut_at_the_question_and_thinned_evenly():
@@ -300,11 +312,14 @@ CONFIGS = sorted((ROOT / "config" / "samplers").glob("*.yaml"))
 def test_every_config_names_a_sampler_and_its_settings(path):
     content = config.read_file("sampler", path)
     sampler, settings = samplers.load(content, str(path))
-    moments = Moments(8.0, 2.0, (1.0, 3.0), ((1.0, 2.0),), np.array([0, 5, 9]), {35: 4, 40: 5})
+    moments = Moments(8.0, 2.0, (1.0, 3.0), ((1.0, 2.0),), np.array([0, 35, 40]), {35: 4, 40: 5})
     n = settings.get("n", 1)
-    expected = {"qa_frames": 2, "keyframes": min(n, 3), "uniform_fps1": min(n, 8)}.get(content["sampler"], n)
+    expected = {"qa_frames": 2, "keyframes": min(n, 3), "uniform_fps1": min(n, 8), "answer_keyframes": 2}.get(
+        content["sampler"], n
+    )
     assert len(sampler(FPS30, moments, **settings)) == expected
-    assert ("keyframes" in content.get("needs", [])) == (content["sampler"] == "keyframes")
+    by_keyframes = content["sampler"] in ("keyframes", "answer_keyframes", "single_oracle")
+    assert ("keyframes" in content.get("needs", [])) == by_keyframes
     assert ("ocr" in content.get("needs", [])) == (content["sampler"] == "single_oracle")
 
 
