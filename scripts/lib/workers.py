@@ -1,17 +1,23 @@
-"""Work in child processes that may hang, crash or leak: items have time limits, processes get replaced, not mourned."""
+"""Work in child processes that may hang, crash or leak: items have a time limit, processes get replaced, not mourned.
 
+Each child does one item at a time over a pipe of its own, so whatever happens to it is the fate of exactly that item.
+(Pools that share a queue learn from a message which item a child took; a child that dies at once takes that with it.)
+"""
+
+import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
-
-from pebble import ProcessExpired, ProcessPool
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 from scripts.lib.errors import WorkflowError
 
@@ -19,6 +25,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PR_SET_PDEATHSIG = 1
+GRACE_S = 1.0
+"""A process whose pipe has ended is about to end itself."""
 
 
 @dataclass(frozen=True)
@@ -51,31 +59,102 @@ def run_all(
     is a bug and is raised here. The children end with the parent, even when it is killed.
     """
     todo = deque(items)
-    started: deque[tuple[T, Future[R]]] = deque()
-    pool = ProcessPool(
-        max_workers=max(1, workers),
-        max_tasks=items_per_process,
-        context=multiprocessing.get_context("spawn"),
-        initializer=_die_with_parent,
-        initargs=[os.getpid()],
-    )
-    try:
-        while todo or started:
-            while todo and (not ahead or len(started) < ahead):
-                item = todo.popleft()
-                started.append((item, pool.schedule(function, args=[item], timeout=timeout_s)))
-            item, future = started.popleft()
+    children = [_Child(function, timeout_s, items_per_process) for _ in range(max(1, workers))]
+    free: SimpleQueue[_Child] = SimpleQueue()
+    for child in children:
+        free.put(child)
+
+    def work(item: T) -> Outcome[T, R]:
+        child = free.get()
+        try:
+            return child.do(item)
+        finally:
+            free.put(child)
+
+    started: deque[Future[Outcome[T, R]]] = deque()
+    with ThreadPoolExecutor(len(children)) as threads:
+        try:
+            while todo or started:
+                while todo and (not ahead or len(started) < ahead):
+                    started.append(threads.submit(work, todo.popleft()))
+                yield started.popleft().result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for child in children:
+                child.close()
+
+
+class _Child:
+    """A child process, started when first needed and again after it ended for whatever reason."""
+
+    def __init__(self, function: Callable[[Any], Any], timeout_s: float | None, items: int) -> None:
+        self.function, self.timeout_s, self.items = function, timeout_s, items
+        self.process: multiprocessing.process.BaseProcess | None = None
+        self.pipe: Connection | None = None
+        self.done = 0
+        self.closed = False
+
+    def do(self, item: Any) -> Outcome[Any, Any]:
+        """One item in this process; the time limit does not count the start of a process."""
+        try:
+            pipe = self._start() if self.pipe is None else self.pipe
+            pipe.send(item)
+            if not pipe.poll(self.timeout_s):
+                self.stop()
+                return Outcome(item, None, f"no answer within {self.timeout_s:g} s", timed_out=True)
+            kind, value = pipe.recv()
+        except (EOFError, OSError):  # the latter in the middle of an item or a value
+            return Outcome(item, None, f"the process died (exit code {self.stop(GRACE_S)})")
+        self.done += 1
+        if self.items and self.done >= self.items:
+            self.stop()
+        if kind == "bug":
+            raise value
+        return Outcome(item, value) if kind == "value" else Outcome(item, None, value)
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, self.function, os.getpid()), daemon=True)
+        self.process.start()
+        theirs.close()  # the child has its own: once it is gone, reading from ours ends
+        self.done = 0
+        self.pipe.recv()
+        if self.closed:
+            raise EOFError
+        return self.pipe
+
+    def stop(self, grace_s: float = 0.0) -> int | None:
+        """Kill the process if it still runs; return its exit code, its own if it ends by itself within ``grace_s``."""
+        process, self.process, self.pipe = self.process, None, None
+        if process is None:
+            return None
+        process.join(grace_s)
+        process.kill()
+        process.join()
+        return process.exitcode
+
+    def close(self) -> None:
+        """Stop for good, also where another thread is just starting the process."""
+        self.closed = True
+        self.stop()
+
+
+def _serve(pipe: Connection, function: Callable[[Any], Any], parent: int) -> None:
+    """What a child does: say that it is there, then one item after the other until it is killed."""
+    _die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
+    pipe.send("ready")
+    with contextlib.suppress(EOFError):
+        while True:
+            item = pipe.recv()
             try:
-                yield Outcome(item, future.result())
+                pipe.send(("value", function(item)))
             except WorkflowError as error:
-                yield Outcome(item, None, str(error))
-            except TimeoutError:
-                yield Outcome(item, None, f"no answer within {timeout_s:g} s", timed_out=True)
-            except ProcessExpired as error:
-                yield Outcome(item, None, f"the process died (exit code {error.exitcode})")
-    finally:
-        pool.stop()  # type: ignore[no-untyped-call]
-        pool.join()
+                pipe.send(("error", str(error)))
+            except Exception as error:  # noqa: BLE001 - the process boundary: it is raised again in the parent
+                error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+                pipe.send(("bug", error))
 
 
 def _die_with_parent(parent: int) -> None:

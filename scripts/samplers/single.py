@@ -21,7 +21,7 @@ def sample_answer_random(times: Seconds, moments: Moments) -> Indices:
 
 def sample_answer_keyframes(times: Seconds, moments: Moments) -> Indices:
     """``answer_keyframes``: the allowed keyframes during which what answers the question is seen; where no keyframe is
-    among them, the middle one of all such frames. ``single_oracle`` chooses from these, so it goes by no other question.
+    among them, the middle one of all such frames. ``single_oracle`` chooses from these, by no other question.
 
     Raises:
         LacksMomentError: ``evidence`` as above; ``keyframes``, where the video has none.

@@ -1,5 +1,6 @@
 """How a step starts, reports and fails; and work in processes that misbehave."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -74,6 +75,21 @@ def test_hangs_crashes_and_bad_files_cost_only_themselves():
 def test_a_bug_in_a_worker_is_raised():
     with pytest.raises(TypeError):
         list(run_all(double_or_misbehave, [None], workers=1))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_process_that_dies_at_once_costs_only_its_item(workers):
+    items = ["crash", 1, "crash", "crash", 2, "crash"]
+    outcomes = list(run_all(double_or_misbehave, items, workers))
+    assert [outcome.value for outcome in outcomes] == [None, 2, None, None, 4, None]
+    assert all("exit code -9" in outcome.error for outcome in outcomes if outcome.value is None)
+
+
+def test_leaving_early_ends_the_processes():
+    outcomes = run_all(double_or_misbehave, [1, "hang", "hang", "hang"], workers=2)
+    assert next(outcomes).value == 2
+    outcomes.close()
+    assert multiprocessing.active_children() == []
 
 
 def pid_of(x):
