@@ -43,8 +43,10 @@ def test_killed_at_three_stages_and_run_again(finished, tmp_path):
     folder = smoke_checkout(tmp_path / "repo")
 
     videos = folder / "resources" / "videos"
-    kill_when(folder, lambda: any(videos.glob("smoke_rolling/[a-z]*.mp4")))
-    rendered = {file: file.stat().st_mtime_ns for file in videos.glob("*/[a-z]*.mp4")}
+    # A video is finished once the note beside it says of what plan it is
+    kill_when(folder, lambda: any(videos.glob("smoke_rolling/[a-z]*.json")))
+    finished_videos = [note.with_suffix(".mp4") for note in videos.glob("*/[a-z]*.json")]
+    rendered = {file: file.stat().st_mtime_ns for file in finished_videos}
     assert not (folder / "resources" / "ocr").exists()
 
     kill_when(folder, lambda: len(lines(folder, "resources/cache/ocr/**/*.jsonl")) >= 2)
