@@ -26,11 +26,10 @@ from scripts.lib import cells, cli, config, jsonl, metrics, stats
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
 from scripts.lib.questions import read_questions
-from scripts.lib.records import Case, Prediction, Question
+from scripts.lib.records import ALL, Case, Prediction, Question
 
 VERSION = 1
 """Of the scoring: raise it when a metric or the way an answer is read changes."""
-ALL = "all"
 DECIMALS = 6
 """Of the values in scores.json: beyond any use, and short of where machines differ in adding up."""
 

@@ -3,6 +3,7 @@
 Runs inside the Snakefile too, so it needs nothing beyond PyYAML and jsonschema.
 """
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,14 @@ def read(path: Path, schema: Path) -> dict[str, Any]:
         ConfigError: the file is missing, broken, or refused by the schema.
     """
     content: dict[str, Any] = _yaml(Path(path))
-    check(content, _yaml(Path(schema)), str(path))
+    check(content, _schema(Path(schema).resolve()), str(path))
     return content
+
+
+@cache
+def _schema(path: Path) -> Any:
+    """A schema, read once: it serves every file of its kind, and on a cluster each job reads the Snakefile again."""
+    return _yaml(path)
 
 
 def check_settings(settings: dict[str, Any], root: Path = ROOT) -> None:

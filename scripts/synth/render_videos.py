@@ -62,9 +62,8 @@ def render(job: Job) -> int:
         return 0
     scenario, note = job.scenario, job.path.with_suffix(".json")
     faces = fonts.find(job.system_fonts)
-    note.unlink(
-        missing_ok=True
-    )  # first: a kill between the two writes must not leave a note that vouches for the wrong video
+    # First, because a kill between the two writes must not leave a note that vouches for the wrong video
+    note.unlink(missing_ok=True)
     for left in job.path.parent.glob(f".{glob.escape(scenario.id[:80])}.*{job.path.suffix}"):
         left.unlink()  # what a killed run was writing
     with files.atomic_path(job.path) as temporary:
