@@ -1,37 +1,108 @@
 """The containers that rules run in. ``containers/images.yaml`` is the only place with digests; a file's name holds its
 digest, because Snakemake's container trigger sees nothing but the name."""
 
+import json
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from scripts.lib.errors import ConfigError
+from scripts.lib.files import sha256, write_text
 from scripts.lib.text import did_you_mean
 
-IMAGES = Path("containers/images.yaml")
+FOLDER = Path("containers")
+IMAGES = FOLDER / "images.yaml"
+SEEN = FOLDER / ".cache" / "seen.json"
+"""Digests of files already read, so that gigabytes are hashed once and not at every start."""
 
 
 @cache
-def _images() -> dict[str, str]:
-    content: dict[str, str] = yaml.safe_load(IMAGES.read_text(encoding="utf-8"))
+def catalogue() -> dict[str, Any]:
+    """``images.yaml`` as it stands: epoch, bases, images."""
+    content: dict[str, Any] = yaml.safe_load(IMAGES.read_text(encoding="utf-8"))
     return content
 
 
-def path(name: str) -> str:
-    """The image file of a name: ``containers/<name>-<first 12 digits of its sha256>.sif``, or without digits until the
-    image is built and its digest recorded.
+def spec(name: str) -> dict[str, Any]:
+    """What ``images.yaml`` says of one image: base, locks, debs, sources, digest.
 
     Raises:
         ConfigError: no such image.
     """
-    images = _images()
+    images: dict[str, dict[str, Any]] = catalogue()["images"]
     if name not in images:
         raise ConfigError(f"{IMAGES}: no image '{name}'{did_you_mean(name, images)}")
-    digest = images[name].removeprefix("sha256:")[:12]
-    return f"containers/{name}-{digest}.sif" if digest else f"containers/{name}.sif"
+    return images[name]
+
+
+def file_name(name: str, digest: str) -> str:
+    """``containers/<name>-<first 12 digits of its sha256>.sif``, or without digits until a digest is recorded."""
+    short = digest.removeprefix("sha256:")[:12]
+    return str(FOLDER / (f"{name}-{short}.sif" if short else f"{name}.sif"))
+
+
+def path(name: str) -> str:
+    """The image file that rules use.
+
+    Raises:
+        ConfigError: no such image.
+    """
+    return file_name(name, spec(name)["digest"])
 
 
 def has(name: str) -> bool:
     """Whether the image file is on this machine."""
     return Path(path(name)).is_file()
+
+
+def digest(file: Path) -> str:
+    """``sha256:…`` of an image file, read again only when its size, times or inode have changed."""
+    status = file.stat()
+    identity = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    try:
+        seen: dict[str, Any] = json.loads(SEEN.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        seen = {}
+    known = seen.get(file.name)
+    if known and known["identity"] == identity:
+        return str(known["digest"])
+    found = f"sha256:{sha256(file)}"
+    # Entries of files that are gone go with them.
+    seen = {name: entry for name, entry in seen.items() if (file.parent / name).is_file()}
+    write_text(SEEN, json.dumps(seen | {file.name: {"identity": identity, "digest": found}}, indent=1))
+    return found
+
+
+def check_file(name: str) -> str:
+    """Whether the image file is there with the bytes that ``images.yaml`` names; returns its digest.
+
+    Raises:
+        ConfigError: not built, absent, or other bytes.
+    """
+    wanted, file = spec(name)["digest"], Path(path(name))
+    build = f"`containers/build.sh {name}`"
+    if not wanted:
+        raise ConfigError(f"image '{name}' has no digest in {IMAGES}: nobody has built it yet; run {build}")
+    if not file.is_file():
+        raise ConfigError(f"{file} is not here: run {build}, or copy the file from where it was built")
+    found = digest(file)
+    if found != wanted:
+        raise ConfigError(
+            f"{file} is not the image that {IMAGES} names: digest {found}, not {wanted}; restore it or run {build}"
+        )
+    return found
+
+
+def check_files(paths: Iterable[str]) -> None:
+    """``check_file`` for the images behind a plan's container paths, before any of its jobs starts.
+
+    Raises:
+        ConfigError: of the first that is not right, by name.
+    """
+    by_path = {path(name): name for name in catalogue()["images"]}
+    for one in sorted(paths):
+        if one in by_path:
+            check_file(by_path[one])
