@@ -1,7 +1,8 @@
 # make demo   the whole chain on videos it renders itself, ending in printed tables (set-up included)
-# make test   style, types, lint and every test (set-up included)
+# make test   style, types, lint and every test that needs neither containers nor a cluster (set-up included)
+# make test-cluster   images are built, a one-node Slurm is started, and the workflow runs through both
 .DELETE_ON_ERROR:
-.PHONY: demo test lint unit setup lock dag help
+.PHONY: demo test test-cluster images lint unit setup lock dag help
 
 PYTHON ?= python3
 # On Linux without a GPU, PIP_INDEX_URL can point to a place with CPU-only wheels: it saves about 3 GB.
@@ -19,7 +20,7 @@ export OMP_NUM_THREADS := 1
 export PYTHONUTF8 := 1
 
 help:
-	@sed -n '1,2s/^# //p' Makefile
+	@sed -n '1,3s/^# //p' Makefile
 
 setup: $(LAUNCHER)/done $(STAGES)/done
 
@@ -54,7 +55,17 @@ lint: setup
 	$(SNAKEMAKE) --lint
 
 unit: setup
-	pytest -n 2 --dist loadfile
+	pytest -n 2 --dist loadfile -m "not cluster"
+
+# The images that work without a GPU. Debian's mirror drops old versions: then today's are taken, and said so.
+IMAGES := base media ocr infer_cpu tables
+images: setup
+	containers/build.sh --missing $(IMAGES) || containers/build.sh --missing --newest-debs $(IMAGES)
+	$(LAUNCHER)/bin/python -m containers.verify $(IMAGES)
+
+test-cluster: setup
+	@missing=$$(tests/cluster/missing.sh); if [ -n "$$missing" ]; then echo "test-cluster: SKIPPED: $$missing"; \
+	  else $(MAKE) --no-print-directory images && pytest -m cluster -rs; fi
 
 # After a change of envs/*.in.
 lock: $(LAUNCHER)/done

@@ -1,8 +1,8 @@
 """From an image's folder to a .sif whose bytes depend on nothing but the folder's content.
 
 `apptainer build` would do it in one step, but writes the time of building into the labels and the header, and packs
-files in the order in which threads finish. Here labels are set first, times are cut at one moment, one thread packs in a
-fixed order, and the header's random id and times are blanked.
+files in the order in which threads finish. Here labels are set first, times are cut at one moment, one thread packs in
+a fixed order, and the header's random id and times are blanked.
 """
 
 import json

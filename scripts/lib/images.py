@@ -2,6 +2,7 @@
 digest, because Snakemake's container trigger sees nothing but the name."""
 
 import json
+import os
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from scripts.lib.text import did_you_mean
 
 FOLDER = Path("containers")
 IMAGES = FOLDER / "images.yaml"
+CACHE_VARIABLE = "TEXT_IN_VIDEO_CACHE"
+"""Names the folder for weights and compiled kernels, which jobs see as /cache."""
 SEEN = FOLDER / ".cache" / "seen.json"
 """Digests of files already read, so that gigabytes are hashed once and not at every start."""
 
@@ -94,6 +97,28 @@ def check_file(name: str) -> str:
             f"{file} is not the image that {IMAGES} names: digest {found}, not {wanted}; restore it or run {build}"
         )
     return found
+
+
+def make_cache() -> None:
+    """Make the folder that jobs see as /cache: an absent one could not be bound (the profile's ``apptainer-args``).
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be made ({error.strerror}); set {CACHE_VARIABLE} to a folder of yours"
+        ) from None
+
+
+def running() -> str:
+    """Digest of the image that this process runs in; empty outside of the images named here."""
+    inside = Path(os.environ.get("APPTAINER_CONTAINER", "")).name
+    digests = [one["digest"] for name, one in catalogue()["images"].items() if Path(path(name)).name == inside]
+    return str(digests[0]) if digests else ""
 
 
 def check_files(paths: Iterable[str]) -> None:

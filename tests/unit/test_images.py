@@ -157,3 +157,21 @@ def test_labels_lose_what_changes_with_every_build(tmp_path):
     file.write_text(json.dumps({"org.label-schema.build-date": "today", "title": "x"}), encoding="utf-8")
     pack.set_labels(tmp_path, {"ours": "1"})
     assert json.loads(file.read_text(encoding="utf-8")) == {"title": "x", "ours": "1"}
+
+
+def test_a_record_names_the_image_it_was_made_in(here, monkeypatch):
+    file = image("base", b"right")
+    assert images.running() == ""
+    monkeypatch.setenv("APPTAINER_CONTAINER", f"/mnt/store/{file.name}")
+    assert images.running() == images.spec("base")["digest"]
+    monkeypatch.setenv("APPTAINER_CONTAINER", "/somewhere/other.sif")
+    assert images.running() == ""
+
+
+def test_the_cache_is_made_where_the_user_says(here, monkeypatch):
+    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / "scratch" / "cache"))
+    images.make_cache()
+    assert (here / "scratch" / "cache").is_dir()
+    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / "containers" / "images.yaml" / "cache"))
+    with pytest.raises(ConfigError, match="TEXT_IN_VIDEO_CACHE"):
+        images.make_cache()
