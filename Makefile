@@ -2,7 +2,7 @@
 # make test   style, types, lint and every test that needs neither containers nor a cluster (set-up included)
 # make test-cluster   images are built, a one-node Slurm is started, and the workflow runs through both
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster images lint unit setup lock dag help
+.PHONY: demo test test-cluster images lint unit setup lock image-locks dag help
 
 PYTHON ?= python3
 # On Linux without a GPU, PIP_INDEX_URL can point to a place with CPU-only wheels: it saves about 3 GB.
@@ -70,7 +70,19 @@ test-cluster: setup
 # After a change of envs/*.in.
 lock: $(LAUNCHER)/done
 	$(LAUNCHER)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate envs/launcher.in -o envs/launcher.lock
-	$(LAUNCHER)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate --override envs/overrides.txt envs/laptop.in -o envs/laptop.lock
+	$(LAUNCHER)/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-emit-index-url --no-header --no-annotate --override envs/overrides.txt --override envs/one_opencv.txt envs/laptop.in -o envs/laptop.lock
+
+# Locks of the images: for one system, without conditions. What an image shares with the laptop has the laptop's version.
+LOCK := $(LAUNCHER)/bin/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+  --generate-hashes --no-emit-index-url --no-header --no-annotate --override envs/one_opencv.txt
+image-locks: $(LAUNCHER)/done
+	$(LOCK) envs/build.in -o envs/build.lock
+	for name in base media ocr infer_cpu; do \
+	  $(LOCK) --override envs/overrides.txt --constraints envs/laptop.lock envs/$$name.in -o envs/$$name.lock || exit; done
+	for name in ocr_gpu infer train; do $(LOCK) --constraints envs/laptop.lock envs/$$name.in -o envs/$$name.lock || exit; done
+	$(LOCK) --no-deps envs/train_source.in -o envs/train_source.lock
+	for name in llava vila cogvlm2 sharegpt4video longvu internvl2 minicpm minicpm4_5 videollama3 difftsr; do \
+	  $(LOCK) envs/$$name.in -o envs/$$name.lock || exit; done
 
 # The picture in the README; needs Graphviz.
 dag: setup

@@ -19,11 +19,19 @@ if [ -s /opt/build/debs ]; then
 fi
 dpkg-query -W -f '${Package}=${Version}\n' | LC_ALL=C sort > /opt/build/debs.installed
 
-if [ -n "$(ls /opt/build/locks)" ]; then
+# Locks of wheels first, all in one: what is installed is what they say, no more and no less.
+wheels=$(find /opt/build/locks -name '*.lock' ! -name '*_source.lock' | sort)
+if [ -n "$wheels" ]; then
   [ -x /opt/venv/bin/python ] || /opt/build/uv venv --quiet --no-config --python /usr/bin/python3 /opt/venv
   /opt/build/uv pip sync --quiet --no-config --python /opt/venv/bin/python --require-hashes --link-mode copy \
-    --find-links /opt/build/wheels --build-constraints /opt/build/build.lock /opt/build/locks/*.lock
+    --find-links /opt/build/wheels --build-constraints /opt/build/build.lock $wheels
 fi
+# Then what is compiled against them, such as kernels for the torch that is now there.
+for lock in /opt/build/locks/*_source.lock; do
+  [ -f "$lock" ] || continue
+  /opt/build/uv pip install --no-config --python /opt/venv/bin/python --require-hashes --no-deps --no-build-isolation \
+    --no-binary :all: --link-mode copy -r "$lock"
+done
 
 if [ -s /opt/build/sources ]; then
   while read -r name url commit; do

@@ -39,7 +39,10 @@ def manifest(models: Path) -> dict[str, Any]:
 
 def version() -> str:
     """Names and versions of the two libraries that read, for records and fingerprints."""
-    return f"paddleocr {metadata.version('paddleocr')}, onnxruntime {metadata.version('onnxruntime')}"
+    # The build for CUDA is the same module, under another distribution's name.
+    installed = {distribution.metadata["Name"] for distribution in metadata.distributions()}
+    runtime = "onnxruntime-gpu" if "onnxruntime-gpu" in installed else "onnxruntime"
+    return f"paddleocr {metadata.version('paddleocr')}, {runtime} {metadata.version(runtime)}"
 
 
 @contextmanager
