@@ -1,8 +1,9 @@
 # make demo   the whole chain on videos it renders itself, ending in printed tables (set-up included)
 # make test   style, types, lint and every test that needs neither containers nor a cluster (set-up included)
+# make estimate TARGET=demo   what a target would cost: jobs, GPU hours, dollars, disk
 # make test-cluster   images are built, a one-node Slurm is started, and the workflow runs through both
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster images lint unit setup lock image-locks dag help
+.PHONY: demo test test-cluster estimate images lint unit setup lock image-locks dag help
 
 PYTHON ?= python3
 # On Linux without a GPU, PIP_INDEX_URL can point to a place with CPU-only wheels: it saves about 3 GB.
@@ -20,7 +21,7 @@ export OMP_NUM_THREADS := 1
 export PYTHONUTF8 := 1
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 setup: $(LAUNCHER)/done $(STAGES)/done
 
@@ -44,6 +45,10 @@ demo: setup
 	@python -m scripts.unlock
 	$(SNAKEMAKE) --profile laptop --cores $(CORES) --configfile config/demo.yaml
 	@python -m scripts.tables.show_tables --tables demo/rolling demo/signs --table-dir results/tables --report results/report.html
+
+# Needs Snakemake's environment only. OPTIONS as for snakemake: --profile slurm, --configfile FILE.
+estimate: $(LAUNCHER)/done
+	@$(LAUNCHER)/bin/python -m scripts.estimate $(TARGET) $(OPTIONS)
 
 test: setup lint unit
 

@@ -114,7 +114,7 @@ def prepare(name: str, newest_debs: bool, log: Path) -> Path:
     spec = images.spec(name)
     folder = WORK / name / "opt"
     shutil.rmtree(folder, ignore_errors=True)
-    for part in ("locks", "wheels", "cache"):
+    for part in ("locks", "wheels", "cache", "home"):
         (folder / part).mkdir(parents=True)
     (CACHE / "uv").mkdir(parents=True, exist_ok=True)
     shutil.copy2(Path(sys.executable).parent / "uv", folder / "uv")
@@ -234,6 +234,8 @@ def build(name: str, args: argparse.Namespace) -> None:
     command = [
         *("apptainer", "build", "--force", "--sandbox", "--fakeroot"),
         *("--bind", f"{opt.absolute()}:/opt/build", "--bind", f"{(CACHE / 'uv').absolute()}:/opt/build/cache"),
+        # Libraries that the .def's test imports write here, as they would in a job.
+        *("--bind", f"{(opt / 'home').absolute()}:/cache"),
         *("--build-arg", f"AGENT={agent}", "--build-arg", f"BASE={start}"),
         *(str(root), str(images.FOLDER / f"{name}.def")),
     ]

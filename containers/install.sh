@@ -4,7 +4,6 @@
 set -eu
 . /opt/build/settings
 export DEBIAN_FRONTEND=noninteractive SOURCE_DATE_EPOCH FORCE_SOURCE_DATE=1 PYTHONHASHSEED=0 LC_ALL=C.UTF-8 HOME=/opt/build/home
-mkdir -p "$HOME"
 
 if [ -s /opt/build/debs ]; then
   apt="-o Dir::Etc::SourceList=/opt/build/sources.list -o Dir::Etc::SourceParts=- -o APT::Sandbox::User=root -o Acquire::Check-Valid-Until=false"
@@ -49,4 +48,3 @@ if [ -d /opt/venv ]; then
   find /opt/venv -name __pycache__ -type d -prune -exec rm -rf {} +
   /opt/venv/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/venv/lib > /dev/null || true
 fi
-rm -rf "$HOME"

@@ -1,0 +1,60 @@
+"""Print what a target would cost before anything is spent: jobs, CPU and GPU hours, dollars and disk.
+
+    python -m scripts.estimate                                      what a plain `snakemake` would make
+    python -m scripts.estimate demo --profile slurm                 one target, as a profile runs it
+    python -m scripts.estimate demo_signs -- --forceall             whatever follows -- goes to Snakemake
+
+What must run is asked of Snakemake (a dry run), so what is there already costs nothing. How long it takes comes from
+the `cost` of each model in config/models/, from the settings or files of each data set, and from config/hardware.yaml.
+Every number there says whether it is a guess, and the guesses that went in are listed at the end.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from scripts.estimate import show, total
+from scripts.estimate.planned import dry_run
+from scripts.lib import cli, files
+
+# Planned as on nodes of so many cores, so that the numbers don't depend on the machine that makes the plan.
+ALONE = ["--profile", "laptop", "--cores", "16"]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = cli.parser(__doc__)
+    parser.add_argument("target", nargs="*", help="as for snakemake: names or files (default: all)")
+    parser.add_argument("--configfile", nargs="+", action="extend", default=[], help="as for snakemake")
+    parser.add_argument(
+        "--config", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help="as for snakemake"
+    )
+    parser.add_argument("--profile", action="append", default=[], help="as for snakemake (default: laptop)")
+    parser.add_argument("--json", type=Path, help="also write the estimate to this file")
+    return parser
+
+
+def arguments(args: argparse.Namespace) -> list[str]:
+    """Snakemake's command line."""
+    line = list(args.target)
+    for name in args.profile:
+        line += ["--profile", name]
+    for option in ("configfile", "config"):
+        if getattr(args, option):
+            line += [f"--{option}", *getattr(args, option)]
+    return line if args.profile else line + ALONE
+
+
+def step(args: argparse.Namespace) -> None:
+    found = total.estimate(dry_run(arguments(args)))
+    if args.json:
+        files.write_text(args.json, json.dumps(total.as_json(found), indent=2, ensure_ascii=False) + "\n")
+    asked = " ".join(args.target) or "all"
+    print(show.text(found, " ".join([asked, *(f"with {name}" for name in args.configfile)])), end="")
+
+
+def main(argv: list[str] | None = None) -> int:
+    return cli.run(step, build_parser(), argv)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

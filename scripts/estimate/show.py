@@ -1,0 +1,100 @@
+"""An estimate as text."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from scripts.estimate.total import Estimate
+
+
+def text(found: Estimate, asked: str) -> str:
+    """All of it.
+
+    Args:
+        asked: what the estimate is for.
+    """
+    if not found.plan.jobs:
+        return f"estimate for {asked}: nothing to do, it is all there\n"
+    blocks = [heading(found, asked), rules(found)]
+    if found.models:
+        blocks.append(models(found))
+    blocks.append(disk(found.disk_gb))
+    if found.too_long:
+        blocks.append("\n".join(found.too_long))
+    blocks.append(guesses(found))
+    return "\n\n".join(blocks) + "\n"
+
+
+def heading(found: Estimate, asked: str) -> str:
+    jobs = f"estimate for {asked}: {len(found.plan.jobs)} jobs"
+    if found.plan.groups:
+        jobs += f", submitted as {found.plan.groups + found.plan.alone} (the profile puts short ones together)"
+    return f"{jobs}\nWhat is done already is left out; a cell, or footage, that is half done counts whole."
+
+
+def rules(found: Estimate) -> str:
+    """By rule, with what Slurm could bill at most beside."""
+    rows = [["rule", "jobs", "CPU h", "at most", "GPU h", "at most"]]
+    for name, one in [*found.rules.items(), ("total", found.total)]:
+        hours = next(iter(one.gpu_h.values()))
+        rows.append([name, str(one.jobs), *_pair(one.cpu_h, one.cpu_limit_h), *_pair(hours, one.gpu_limit_h)])
+    return (
+        f"{table(rows)}\nCPU h: of jobs without a GPU. GPU h: on {next(iter(found.cards.values()))}."
+        " At most: every job runs once, to its time limit."
+    )
+
+
+def models(found: Estimate) -> str:
+    """By model, on each card."""
+    cards = found.cards if found.total.gpu_limit_h else {}
+    dollars = any(found.total.dollars.values())
+    heads = [f"{title}: h" for title in cards.values()] + [f"{title}: $" for title in found.cards.values() if dollars]
+    rows = [["model", "cells", "jobs", "questions", "CPU h", *heads]]
+    for name, one in [*found.models.items(), ("total", found.answering)]:
+        row = [name, str(one.cells), str(one.jobs), f"{one.questions:,.0f}", _hours(one.cpu_h)]
+        row += [_hours(one.gpu_h[card]) for card in cards]
+        rows.append(row + [f"{value:,.2f}" for value in one.dollars.values() if dollars])
+    if not cards:
+        return table(rows)
+    limits = ", ".join(f"{title} ${found.total.limit_dollars[card]:,.0f}" for card, title in found.cards.items())
+    return f"{table(rows)}\nAt most, by the time limits: {limits}."
+
+
+def disk(folders: Mapping[str, float]) -> str:
+    rows = [["disk to add", "GB"]]
+    rows += [[name, f"{gb:,.2f}"] for name, gb in folders.items()]
+    rows.append(["total", f"{sum(folders.values()):,.2f}"])
+    return f"{table(rows)}\nContainers: where a profile uses them, and of those that are not here yet."
+
+
+def guesses(found: Estimate) -> str:
+    """Every guess that went in, under the file where it can be corrected."""
+    if not found.guesses:
+        return "No input of this estimate is a guess."
+    lines = [f"{len(found.guesses)} guesses in this estimate; to correct one, change its value and its source:"]
+    for file, figures in groupby(found.guesses, key=lambda figure: figure.file):
+        lines.append(f"  {file}")
+        lines += [f"    {figure.key} = {figure.value:g}: {figure.note}" for figure in figures]
+    return "\n".join(lines)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns under a line; all but the first to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    rule = "-" * len(lines[0])
+    return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def _pair(value: float, limit: float) -> list[str]:
+    """An estimate and its bound; dashes where there can be nothing."""
+    return [_hours(value), _hours(limit)] if limit or value else ["-", "-"]
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"

@@ -1,0 +1,155 @@
+"""The costs of all jobs, summed up as people ask for them: by rule, by model, by folder."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.estimate.costs import ANSWERING, Cost, Costs
+from scripts.estimate.figures import Book, Figure
+from scripts.estimate.images import missing
+from scripts.estimate.planned import Plan
+from scripts.estimate.sizes import HARDWARE, Sizes, Yaml
+from scripts.lib import cells, config
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Of some jobs."""
+
+    jobs: int
+    cells: int
+    """Distinct ones that a model answers."""
+    questions: float
+    cpu_h: float
+    gpu_h: dict[str, float]
+    """By card, as are the dollars."""
+    dollars: dict[str, float]
+    """What the GPUs cost, and the APIs with every card."""
+    cpu_limit_h: float
+    gpu_limit_h: float
+    limit_dollars: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """All that is printed."""
+
+    plan: Plan
+    cards: dict[str, str]
+    """Name to title."""
+    rules: dict[str, Sum]
+    models: dict[str, Sum]
+    answering: Sum
+    """Of all models."""
+    total: Sum
+    """Of all rules."""
+    disk_gb: dict[str, float]
+    """Folder to what will be added."""
+    too_long: list[str]
+    """Jobs that the estimate sees end at their time limit, one line for each model or rule."""
+    guesses: list[Figure]
+
+
+def estimate(plan: Plan, root: Path = Path()) -> Estimate:
+    """What a plan costs.
+
+    Args:
+        root: the repository.
+
+    Raises:
+        ConfigError: a file of the configuration that is wrong or says too little.
+    """
+    book = Book()
+    hardware = config.read(root / HARDWARE, root / "config" / "schemas" / "hardware.schema.yaml")
+    configs = {kind: _load_all(kind, root / "config") for kind in ("model", "prompt", "resolution")}
+    costs = Costs(hardware, configs, Sizes(plan.jobs, hardware, book, root), book)
+    found = [costs.of(job) for job in plan.jobs]
+    prices = dict.fromkeys(hardware["cards"], 0.0)
+    if any(cost.job.gpus for cost in found):
+        prices = {card: book.take(HARDWARE, hardware, "cards", card, "dollars_per_hour") for card in prices}
+
+    def add(some: Iterable[Cost]) -> Sum:
+        return added(list(some), prices)
+
+    answering = [cost for cost in found if cost.job.rule in ANSWERING]
+    disk = {folder: sum(cost.gb for cost in some) for folder, some in by(found, lambda cost: cost.folder).items()}
+    containers = missing(plan.jobs, configs["model"], hardware, book, root)
+    return Estimate(
+        plan,
+        {card: content["title"] for card, content in hardware["cards"].items()},
+        {rule: add(some) for rule, some in by(found, lambda cost: cost.job.rule).items()},
+        {model: add(some) for model, some in by(answering, lambda cost: cost.job.wildcards["model"]).items()},
+        add(answering),
+        add(found),
+        {**disk, "containers": containers},
+        [_too_long(place, some) for place, some in by(found, _overdue).items() if place],
+        book.guesses(),
+    )
+
+
+def added(costs: list[Cost], prices: Mapping[str, float]) -> Sum:
+    """The sum of some jobs' costs, at prices of a GPU hour by card."""
+    gpu_h = {card: sum(cost.gpu_h.get(card, 0.0) for cost in costs) for card in prices}
+    api = sum(cost.api_dollars for cost in costs)
+    limit = sum(cost.gpu_limit_h for cost in costs)
+    return Sum(
+        jobs=len(costs),
+        cells=len({cell_of(cost) for cost in costs if cost.job.rule in ANSWERING}),
+        questions=sum(cost.questions for cost in costs),
+        cpu_h=sum(cost.cpu_h for cost in costs),
+        gpu_h=gpu_h,
+        dollars={card: gpu_h[card] * price + api for card, price in prices.items()},
+        cpu_limit_h=sum(cost.cpu_limit_h for cost in costs),
+        gpu_limit_h=limit,
+        limit_dollars={card: limit * price + api for card, price in prices.items()},
+    )
+
+
+def cell_of(cost: Cost) -> str:
+    """The cell that a model's job belongs to."""
+    return cells.PATTERN.format(**cost.job.wildcards)
+
+
+def by(costs: Iterable[Cost], key: Callable[[Cost], str]) -> dict[str, list[Cost]]:
+    """Groups in the order of their names."""
+    groups: dict[str, list[Cost]] = {}
+    for cost in costs:
+        groups.setdefault(key(cost), []).append(cost)
+    return dict(sorted(groups.items()))
+
+
+def _overdue(cost: Cost) -> str:
+    """Where its time limit is set, if the job is seen to end at it."""
+    if not cost.job.limit_h or cost.wall_h <= cost.job.limit_h:
+        return ""
+    return (
+        f"config/models/{cost.job.wildcards['model']}.yaml" if cost.job.rule in ANSWERING else f"rule {cost.job.rule}"
+    )
+
+
+def _too_long(place: str, costs: list[Cost]) -> str:
+    longest = max(costs, key=lambda cost: cost.wall_h)
+    remedy = "its threads or runtime" if place.startswith("rule ") else "resources.runtime_min or resources.shards"
+    return (
+        f"{place}: {len(costs)} of its jobs look longer than their limit of {longest.job.limit_h:.1f} h (up to"
+        f" {longest.wall_h:.1f} h); raise {remedy}"
+    )
+
+
+def _load_all(kind: str, root: Path) -> dict[str, Yaml]:
+    return {name: config.load(kind, name, root) for name in sorted(config.names(kind, root))}
+
+
+def as_json(found: Estimate) -> dict[str, Any]:
+    """The estimate as JSON has it."""
+    return {
+        "jobs": len(found.plan.jobs),
+        "submissions": found.plan.groups + found.plan.alone,
+        "rules": {name: vars(one) for name, one in found.rules.items()},
+        "models": {name: vars(one) for name, one in found.models.items()},
+        "total": vars(found.total),
+        "disk_gb": found.disk_gb,
+        "too_long": found.too_long,
+        "guesses": [vars(one) for one in found.guesses],
+    }
