@@ -43,8 +43,8 @@ $(STAGES)/done: envs/laptop.lock $(LAUNCHER)/done
 demo: setup
 	@echo "demo: about 8 minutes on 2 cores; every stage prints its own progress, a second run does nothing"
 	@python -m scripts.unlock
-	$(SNAKEMAKE) --profile laptop --cores $(CORES) --configfile config/demo.yaml
-	@python -m scripts.tables.show_tables --tables demo/rolling demo/signs --table-dir results/tables --report results/report.html
+	$(SNAKEMAKE) --profile laptop --cores $(CORES) demo
+	@python -m scripts.tables.show_tables --tables demo/rolling demo/signs --table-dir results/tables --report results/reports/demo.html
 
 # Needs Snakemake's environment only. OPTIONS as for snakemake: --profile slurm, --configfile FILE.
 estimate: $(LAUNCHER)/done
@@ -91,4 +91,4 @@ image-locks: $(LAUNCHER)/done
 
 # The picture in the README; needs Graphviz.
 dag: setup
-	$(SNAKEMAKE) --configfile config/demo.yaml --rulegraph dot all | dot -Tsvg -Grankdir=LR > docs/rules.svg
+	$(SNAKEMAKE) --rulegraph dot demo | dot -Tsvg -Grankdir=LR > docs/rules.svg

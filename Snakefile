@@ -10,17 +10,23 @@ configfile: "config/config.yaml"
 include: "rules/common.smk"
 
 
+# Images with other bytes than containers/images.yaml names, or none, end a run here; `-n` does without them.
+onstart:
+    if IN_CONTAINERS:
+        or_stop(images.check_files, workflow.dag.container_imgs)
+
+
 # What is asked for: the tables of config["tables"], each in five forms, and one report over all of them.
 rule all:
     input:
-        table_files(),
-        REPORT,
+        table_files(config["tables"]),
+        "results/report.html",
     localrule: True
 
 
 rule tables:
     input:
-        table_files(),
+        table_files(config["tables"]),
     localrule: True
 
 
@@ -45,3 +51,15 @@ include: "rules/models.smk"
 include: "rules/inference.smk"
 include: "rules/scores.smk"
 include: "rules/tables.smk"
+
+
+# Every table under config/tables/ is a target too, asked for or not, and so is every folder of them with a report:
+# `snakemake synthetic_rolling`, `snakemake demo`.
+for target, made in targets({rule.name for rule in workflow.rules}).items():
+
+    rule:
+        name:
+            target
+        input:
+            made,
+        localrule: True

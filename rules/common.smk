@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, workflow.basedir)
 
 # Snakemake runs the Snakefile inside its own module: a name imported here must not hide one of its own.
+from scripts.cluster import inside_job, job_status
 from scripts.lib import cells, config as files, errors, images, plan, triggers
 from scripts.models import ADAPTERS
 
@@ -25,6 +26,13 @@ def load_all(kind):
     return {name: or_stop(files.load, kind, name) for name in files.names(kind)}
 
 
+# On a cluster: our sacct is found first, and a Slurm job runs its steps itself.
+job_status.put_on_path(workflow.basedir)
+inside_job.run_steps_directly()
+IN_CONTAINERS = any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
+if IN_CONTAINERS:
+    or_stop(images.make_cache)
+
 or_stop(files.check_settings, config)
 
 DATASETS = load_all("dataset")
@@ -33,8 +41,10 @@ SAMPLERS = load_all("sampler")
 RESOLUTIONS = load_all("resolution")
 PROMPTS = load_all("prompt")
 OCR = or_stop(files.read, "config/ocr.yaml", "config/schemas/ocr.schema.yaml")
+OCR_GPUS = int(OCR["engine"]["device"] == "gpu")
 or_stop(files.read, "config/keyframes.yaml", "config/schemas/keyframes.schema.yaml")
-TABLES = {name: or_stop(files.load, "table", name) for name in config["tables"]}
+TABLES = load_all("table")
+or_stop(plan.check_asked, config["tables"], TABLES)
 KNOWN = {
     "dataset": set(DATASETS),
     "model": set(MODELS),
@@ -43,7 +53,8 @@ KNOWN = {
     "prompt": set(PROMPTS),
 }
 
-REPORT = "results/report.html"
+# Pages under results/ and the tables that each shows: what is asked for, and every folder of tables.
+REPORTS = {"report": config["tables"]} | {f"reports/{paper}": made for paper, made in plan.papers(TABLES).items()}
 PDF = shutil.which("pdflatex") or shutil.which("lualatex") or shutil.which("tectonic") or images.has("tables")
 TABLE_SUFFIXES = ["tex", "csv", "json", "md"] + (["pdf"] if PDF else [])
 # The frames whose text tells single_oracle where most of it is.
@@ -68,21 +79,44 @@ def models_of(weights):
     return [name for name, model in MODELS.items() if model["weights"]["kind"] == weights]
 
 
+def models_of_shards(several):
+    """The models whose cells are made in several jobs, or in one."""
+    return [name for name in MODELS if (shards_of(name) > 1) == several]
+
+
+def shards_of(model):
+    return MODELS[model]["resources"].get("shards", 1)
+
+
 def needed_cells(name):
     """The cells that one table must have; one with ``allow_missing`` takes what is scored already."""
-    return plan.needed_cells(TABLES[name], TABLES.values(), Path("results/scores"))
+    return plan.needed_cells(name, TABLES, config["tables"], Path("results/scores"))
 
 
 def all_cells():
-    return sorted({cell for name in TABLES for cell in needed_cells(name)})
+    return sorted({cell for name in config["tables"] for cell in needed_cells(name)})
 
 
 def prediction_file(cell):
     return f"results/predictions/{cell}/predictions.jsonl"
 
 
-def table_files():
-    return [f"results/tables/{name}.{suffix}" for name in TABLES for suffix in TABLE_SUFFIXES]
+def shard_files(wildcards):
+    """All shards of one cell."""
+    folder = f"results/predictions/{cells.PATTERN.format(**wildcards)}/shards"
+    return [f"{folder}/{shard}.jsonl" for shard in cells.shard_names(shards_of(wildcards.model))]
+
+
+def table_files(names):
+    return [f"results/tables/{name}.{suffix}" for name in names for suffix in TABLE_SUFFIXES]
+
+
+def targets(taken):
+    """Target to the files it makes: ``demo`` = a folder of tables and its report, ``demo_signs`` = one table."""
+    tables = or_stop(plan.short_names, TABLES, taken)
+    return {short: table_files([name]) for short, name in tables.items()} | {
+        paper: [*table_files(made), f"results/reports/{paper}.html"] for paper, made in plan.papers(TABLES).items()
+    }
 
 
 def track_files():
@@ -141,6 +175,11 @@ def adapter_versions(wildcards):
 def footage(wildcards):
     """The state of a local data set's folder of videos."""
     return triggers.folder_state(DATASETS[wildcards.dataset]["source"]["videos"])
+
+
+def growing(amount):
+    """A resource that grows with each attempt: MB of memory, minutes."""
+    return lambda wildcards, attempt: amount * attempt
 
 
 def model_resource(key, grows=False):

@@ -16,8 +16,8 @@ rule build_scenarios:
     container:
         images.path("media")
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         version=versions("scripts/synth/build_scenarios.py"),
     shell:
@@ -41,8 +41,8 @@ rule render_videos:
         images.path("media")
     threads: 16
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=growing(8000),
+        runtime=growing(120),
     params:
         videos="resources/videos/{dataset}",
         version=versions("scripts/synth/render_videos.py"),
@@ -67,8 +67,8 @@ rule fetch_dataset:
     container:
         images.path("media")
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=growing(2000),
+        runtime=growing(30),
     params:
         footage=footage,
     shell:
@@ -91,8 +91,8 @@ rule probe_videos:
         images.path("media")
     threads: 16
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=growing(8000),
+        runtime=growing(120),
     params:
         timeout_s=config["video_timeout_s"],
         version=versions("scripts/lib/probe.py"),

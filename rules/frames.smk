@@ -16,8 +16,8 @@ rule extract_keyframes:
         images.path("media")
     threads: 16
     resources:
-        mem_mb=8000,
-        runtime=120,
+        mem_mb=growing(8000),
+        runtime=growing(120),
     params:
         timeout_s=config["video_timeout_s"],
         version=versions("scripts/ocr/extract_keyframes.py"),
@@ -44,8 +44,8 @@ rule build_frames:
     container:
         images.path("media")
     resources:
-        mem_mb=2000,
-        runtime=15,
+        mem_mb=growing(2000),
+        runtime=growing(15),
     params:
         keyframes=lambda wildcards, input: option("keyframes", input.keyframes),
         ocr=lambda wildcards, input: option("ocr", input.ocr),

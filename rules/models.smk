@@ -14,8 +14,8 @@ rule fetch_model:
     container:
         images.path("base")
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=growing(4000),
+        runtime=growing(240),
     params:
         model="config/models/{model}.yaml",
         weights=lambda wildcards: MODELS[wildcards.model]["weights"],
@@ -31,10 +31,10 @@ rule build_tiny_model:
     benchmark:
         "logs/benchmarks/build_tiny_model.tsv"
     container:
-        images.path("infer")
+        images.path("infer_cpu")
     resources:
-        mem_mb=4000,
-        runtime=10,
+        mem_mb=growing(4000),
+        runtime=growing(10),
     params:
         seed=config["seed"],
         version=versions("scripts/train/build_tiny_model.py"),

@@ -12,8 +12,8 @@ rule fetch_ocr_models:
     container:
         images.path("ocr")
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=growing(2000),
+        runtime=growing(30),
     params:
         settings="config/ocr.yaml",
         models=OCR["models"],
@@ -36,11 +36,12 @@ rule extract_ocr:
     benchmark:
         "logs/benchmarks/extract_ocr/{dataset}/{sampler}/{resolution}.tsv"
     container:
-        images.path("ocr")
+        images.path("ocr_gpu" if OCR_GPUS else "ocr")
     threads: 16
     resources:
         mem_mb=lambda wildcards, threads, attempt: 1500 * threads * attempt,
-        runtime=lambda wildcards, attempt: 240 * attempt,
+        runtime=growing(240),
+        gpu=OCR_GPUS,
     params:
         version=versions("scripts/ocr/engine.py"),
     shell:
@@ -62,8 +63,8 @@ rule merge_tracks:
     container:
         images.path("ocr")
     resources:
-        mem_mb=2000,
-        runtime=15,
+        mem_mb=growing(2000),
+        runtime=growing(15),
     params:
         version=versions("scripts/ocr/tracks.py"),
     shell:

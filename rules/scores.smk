@@ -16,8 +16,8 @@ rule score_cell:
     container:
         images.path("tables")
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         draws=config["bootstrap_draws"],
         seed=config["seed"],

@@ -19,8 +19,8 @@ rule make_table:
     container:
         images.path("tables")
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         version=versions("scripts/tables/make_table.py"),
     shell:
@@ -42,28 +42,30 @@ rule make_pdf:
     container:
         images.path("tables")
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=growing(1000),
+        runtime=growing(10),
     shell:
         "python -m scripts.tables.make_pdf --tex {input.tex} --pdf {output.pdf} --log {log}"
 
 
 rule make_report:
     input:
-        specifications=[f"config/tables/{name}.yaml" for name in TABLES],
-        tables=[f"results/tables/{name}.json" for name in TABLES],
+        specifications=lambda wildcards: [f"config/tables/{name}.yaml" for name in REPORTS[wildcards.report]],
+        tables=lambda wildcards: [f"results/tables/{name}.json" for name in REPORTS[wildcards.report]],
     output:
-        report=REPORT,
+        report="results/{report}.html",
     log:
-        "logs/make_report.log",
+        "logs/make_report/{report}.log",
     benchmark:
-        "logs/benchmarks/make_report.tsv"
+        "logs/benchmarks/make_report/{report}.tsv"
+    wildcard_constraints:
+        report=among(REPORTS),
     container:
         images.path("media")
     threads: 16
     resources:
-        mem_mb=8000,
-        runtime=60,
+        mem_mb=growing(8000),
+        runtime=growing(60),
     params:
         timeout_s=config["video_timeout_s"],
         version=versions("scripts/tables/make_report.py"),

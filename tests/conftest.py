@@ -13,6 +13,7 @@ LAUNCHER = ROOT / ".venv" / "launcher" / "bin"
 
 
 MADE = {".git", ".venv", ".snakemake", "resources", "results", "logs", "__pycache__", ".pytest_cache", ".hypothesis"}
+MADE |= {".build", ".cache"}
 """What running leaves behind, for a source archive, where git can't tell."""
 
 
@@ -23,7 +24,7 @@ def tracked_files() -> list[Path]:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
         return [Path(name) for name in listed.split("\0") if name]
     found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file() or path.is_symlink())
-    return [path for path in found if not MADE & set(path.parts)]
+    return [path for path in found if not MADE & set(path.parts) and path.suffix != ".sif"]
 
 
 def copy_repository(target: Path) -> Path:

@@ -1,5 +1,6 @@
 """A cell of the evaluation grid and its path: the only code that knows the axes."""
 
+import re
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,27 @@ def parse(text: str) -> Cell:
     if len(parts) != len(AXES):
         raise ConfigError(f"cell '{text}' is not of the form {'/'.join(AXES)}")
     return Cell(*parts)
+
+
+SHARD = r"([1-9]\d*)of([1-9]\d*)"
+"""The name of a shard."""
+
+
+def shard_names(count: int) -> list[str]:
+    """``1of3``, ``2of3``, ``3of3``: the parts in which a cell is answered, side by side."""
+    return [f"{number}of{count}" for number in range(1, count + 1)]
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Number and count of a name that ``shard_names`` made.
+
+    Raises:
+        ConfigError: not such a name, or a number that is not between 1 and the count.
+    """
+    match = re.fullmatch(SHARD, text)
+    if not match or int(match[1]) > int(match[2]):
+        raise ConfigError(f"shard '{text}' is not of the form 2of4")
+    return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)

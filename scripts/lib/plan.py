@@ -116,15 +116,69 @@ def _check_comparison(
         )
 
 
-def needed_cells(table: dict[str, Any], tables: Iterable[dict[str, Any]], scores: Path) -> list[Cell]:
-    """The cells whose scores a table waits for: all, or under ``allow_missing`` those scored before or made anyway.
+def check_asked(names: Iterable[str], tables: Iterable[str]) -> None:
+    """Refuse a setting ``tables`` that names one without a file.
+
+    Raises:
+        ConfigError: the first such name, and the one that may have been meant.
+    """
+    known = sorted(tables)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"no table '{name}'{did_you_mean(name, known)}; tables live in config/tables/")
+
+
+def papers(tables: Iterable[str]) -> dict[str, list[str]]:
+    """Folders of tables, ``demo``, with the names of their tables, ``demo/rolling``."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(tables):
+        if "/" in name:
+            found.setdefault(name.split("/")[0], []).append(name)
+    return found
+
+
+def short_names(tables: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """What to type for each table, ``demo_rolling``, with its name, ``demo/rolling``.
 
     Args:
-        tables: all tables of the run; what one without ``allow_missing`` asks for is made anyway.
+        taken: what means something else on Snakemake's command line: the rules.
+
+    Raises:
+        ConfigError: two tables, a table and a folder of tables, or one of them and a rule would be called the same.
+    """
+    folders = papers(tables)
+    owner = {rule: f"rule {rule}" for rule in taken}
+    for folder in folders:
+        if folder in owner:
+            raise ConfigError(f"config/tables/{folder}/: {owner[folder]} has this name; rename the folder")
+        owner[folder] = f"config/tables/{folder}/"
+    found: dict[str, str] = {}
+    for name in sorted(tables):
+        short = name.replace("/", "_")
+        if short in owner:
+            raise ConfigError(
+                f"config/tables/{name}.yaml: its target '{short}' would also mean {owner[short]}; rename the table"
+            )
+        owner[short] = f"config/tables/{name}.yaml"
+        found[short] = name
+    return found
+
+
+def needed_cells(name: str, tables: Configs, asked: Iterable[str], scores: Path) -> list[Cell]:
+    """The cells whose scores a table waits for: all, or under ``allow_missing`` those scored before or made anyway.
+
+    Made anyway is what the tables without ``allow_missing`` ask for that are made together with this one: those asked
+    for, where it is one of them, else those of its folder.
+
+    Args:
+        asked: names of the tables in the settings.
         scores: root of ``<cell>/scores.json``.
     """
-    asked = table_cells(table)
-    if not table.get("allow_missing"):
-        return asked
-    made = {cell for other in tables if not other.get("allow_missing") for cell in table_cells(other)}
-    return [cell for cell in asked if cell in made or (scores / cell.path / "scores.json").is_file()]
+    wanted = table_cells(tables[name])
+    if not tables[name].get("allow_missing"):
+        return wanted
+    asked = list(asked)
+    together = asked if name in asked else papers(tables).get(name.split("/")[0], [])
+    strict = [tables[other] for other in together if not tables[other].get("allow_missing")]
+    made = {cell for other in strict for cell in table_cells(other)}
+    return [cell for cell in wanted if cell in made or (scores / cell.path / "scores.json").is_file()]

@@ -1,6 +1,7 @@
 """What Snakemake plans, with no data present."""
 
 import re
+import shutil
 
 import pytest
 import yaml
@@ -18,12 +19,13 @@ def edit(path, **changes):
     path.write_text(yaml.safe_dump({**content, **changes}, allow_unicode=True), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--configfile", "config/demo.yaml"], ["--profile", "slurm", "--sdm", "env-modules"]]
-)
+SLURM = ["--profile", "slurm"] if shutil.which("apptainer") else ["--profile", "slurm", "--sdm", "env-modules"]
+"""Snakemake looks for Apptainer even to plan with it: where it is missing, containers are left out."""
+
+
+@pytest.mark.parametrize("arguments", [[], ["demo"], [*SLURM, "demo"], [*SLURM, "synthetic"]])
 def test_a_plan_needs_no_data(checkout, arguments):
-    """The cluster's containers are left out here: Snakemake looks for Apptainer even to plan with them."""
-    run = snakemake(checkout, "-n", *arguments)
+    run = snakemake(checkout, *arguments, "-n")
     assert run.returncode == 0, run.stdout
     planned = jobs(run.stdout)
     assert planned["run_cell"] == planned["score_cell"] > 5
@@ -40,8 +42,8 @@ def test_a_plan_needs_no_data(checkout, arguments):
     ],
 )
 def test_a_wrong_setting_is_one_clear_line(checkout, settings, complaint):
-    edit(checkout / "config" / "demo.yaml", **settings)
-    run = snakemake(checkout, "-n", "--configfile", "config/demo.yaml")
+    edit(checkout / "config" / "config.yaml", **settings)
+    run = snakemake(checkout, "-n")
     assert run.returncode == 1
     assert complaint in run.stdout
     assert "Traceback" not in run.stdout
@@ -57,11 +59,12 @@ def test_a_wrong_setting_is_one_clear_line(checkout, settings, complaint):
     ],
 )
 def test_an_unknown_name_in_a_table_gets_a_suggestion(checkout, change, complaint):
+    """Also where another table is asked for."""
     path = checkout / "config" / "tables" / "demo" / "signs.yaml"
     table = yaml.safe_load(path.read_text(encoding="utf-8"))
     table["rows"][0] |= change
     path.write_text(yaml.safe_dump(table, allow_unicode=True), encoding="utf-8")
-    run = snakemake(checkout, "-n", "--configfile", "config/demo.yaml")
+    run = snakemake(checkout, "-n", "synthetic_rolling")
     assert run.returncode == 1
     assert complaint in run.stdout
     assert "Traceback" not in run.stdout
@@ -71,7 +74,67 @@ def test_an_unknown_name_in_a_table_gets_a_suggestion(checkout, change, complain
 def test_an_unknown_key_in_a_yaml_gets_a_suggestion(checkout, folder):
     name = {"samplers": "uniform_8", "models": "ocr_reader", "datasets": "demo_signs"}[folder]
     edit(checkout / "config" / folder / f"{name}.yaml", titel="x")
-    run = snakemake(checkout, "-n", "--configfile", "config/demo.yaml")
+    run = snakemake(checkout, "-n", "synthetic_rolling")
     assert run.returncode == 1
     assert "unknown key 'titel' (did you mean 'title'?)" in run.stdout
     assert f"{name}.yaml" in run.stdout
+
+
+def test_every_table_is_a_target_of_its_own(checkout):
+    """Also one that config.yaml doesn't ask for."""
+    for target in ("demo_signs", "results/tables/demo/signs.tex"):
+        run = snakemake(checkout, "-n", target)
+        assert run.returncode == 0, run.stdout
+        planned = jobs(run.stdout)
+        assert planned["make_table"] == 1
+        assert planned["render_videos"] == 1
+        assert "make_report" not in planned
+
+
+def test_a_folder_of_tables_is_a_target_with_a_report_of_its_own(checkout):
+    (checkout / "config" / "tables" / "mine").mkdir()
+    table = (checkout / "config" / "tables" / "demo" / "rolling.yaml").read_text(encoding="utf-8")
+    (checkout / "config" / "tables" / "mine" / "größe.yaml").write_text(table, encoding="utf-8")
+    run = snakemake(checkout, "-n", "mine", "mine_größe")
+    assert run.returncode == 0, run.stdout
+    assert "output: results/reports/mine.html" in run.stdout
+    assert "results/tables/mine/größe.csv" in run.stdout
+    assert (jobs(run.stdout)["make_table"], jobs(run.stdout)["make_report"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        (
+            "run/cell",
+            "config/tables/run/cell.yaml: its target 'run_cell' would also mean rule run_cell; rename the table",
+        ),
+        ("predictions/x", "config/tables/predictions/: rule predictions has this name; rename the folder"),
+    ],
+)
+def test_a_target_means_one_thing(checkout, name, complaint):
+    path = checkout / "config" / "tables" / f"{name}.yaml"
+    path.parent.mkdir()
+    shutil.copy(checkout / "config" / "tables" / "demo" / "rolling.yaml", path)
+    run = snakemake(checkout, "-n")
+    assert run.returncode == 1
+    assert complaint in run.stdout
+    assert "Traceback" not in run.stdout
+
+
+def test_a_model_in_shards_is_planned_in_shards(checkout):
+    whole = jobs(snakemake(checkout, "-n", "demo_signs").stdout)
+    path = checkout / "config" / "models" / "ocr_reader.yaml"
+    resources = yaml.safe_load(path.read_text(encoding="utf-8"))["resources"]
+    edit(path, resources={**resources, "shards": 3})
+    run = snakemake(checkout, "-n", "demo_signs")
+    planned = jobs(run.stdout)
+    assert planned["run_cell"] == 2, "the tiny model's cells stay whole"
+    assert planned["merge_shards"] == whole["run_cell"] - 2
+    assert planned["run_shard"] == 3 * planned["merge_shards"]
+    assert planned["score_cell"] == whole["score_cell"]
+    cell = "results/predictions/demo_signs/ocr_reader/uniform_4/native/v_q"
+    assert f"output: {cell}/shards/2of3.jsonl" in run.stdout
+    assert f"output: {cell}/predictions.jsonl" in run.stdout
+    edit(path, resources={**resources, "shards": 0})
+    assert "ocr_reader.yaml: resources.shards: 0 is less than the minimum of 1" in snakemake(checkout, "-n").stdout

@@ -92,10 +92,10 @@ def arguments(folder: Path, model: str = "ocr_reader", prompt: str = "v_q", *mor
     ]
 
 
-def start(args: list[str], **environment: str) -> subprocess.Popen:
-    """run_cell as its own process."""
+def start(args: list[str], module: str = "run_cell", **environment: str) -> subprocess.Popen:
+    """run_cell, or another module of inference, as its own process."""
     return subprocess.Popen(
-        [sys.executable, "-m", "scripts.infer.run_cell", *args],
+        [sys.executable, "-m", f"scripts.infer.{module}", *args],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", **environment},
         stderr=subprocess.PIPE,

@@ -163,12 +163,42 @@ def test_shipped_tables_are_whole(name: str) -> None:
 
 def test_a_table_that_may_miss_scores_waits_for_those_made_before_or_anyway(tmp_path: Path) -> None:
     strict = table(rows=[{"label": "r", "model": "seer", "sampler": "uniform_4"}], compare=[])
-    free = table(allow_missing=True)
+    tables = {"p/free": table(allow_missing=True), "p/strict": strict, "q/strict": strict, "q/free": table()}
+    tables["q/free"]["allow_missing"] = True
     before = cells.parse("signs/reader/uniform_1/native/v_q")
     anyway = cells.parse("signs/seer/uniform_4/native/v_q")
-    assert plan.needed_cells(free, [free], tmp_path) == []
-    assert plan.needed_cells(free, [free, strict], tmp_path) == [anyway]
+    assert plan.needed_cells("p/free", tables, ["p/free"], tmp_path) == []
+    assert plan.needed_cells("p/free", tables, ["p/free", "q/strict"], tmp_path) == [anyway]
+    assert plan.needed_cells("q/free", tables, ["p/free"], tmp_path) == [anyway], "made with its folder"
     (tmp_path / before.path).mkdir(parents=True)
     (tmp_path / before.path / "scores.json").write_text("{}", encoding="utf-8")
-    assert plan.needed_cells(free, [free, strict], tmp_path) == [before, anyway]
-    assert plan.needed_cells(table(), [free], tmp_path) == cells.table_cells(table())
+    assert plan.needed_cells("p/free", tables, ["p/free", "p/strict"], tmp_path) == [before, anyway]
+    assert plan.needed_cells("p/strict", tables, ["p/free"], tmp_path) == [anyway]
+
+
+def test_every_table_has_a_short_name_and_every_folder_its_tables() -> None:
+    names = {"q/b": {}, "p/t": {}, "p/a": {}, "alone": {}}
+    assert plan.papers(names) == {"p": ["p/a", "p/t"], "q": ["q/b"]}
+    assert plan.short_names(names, ["all"]) == {"alone": "alone", "p_a": "p/a", "p_t": "p/t", "q_b": "q/b"}
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a_b/c", "a/b_c"], "config/tables/a_b/c.yaml: its target 'a_b_c' would also mean config/tables/a/b_c.yaml"),
+        (["run/cell"], "config/tables/run/cell.yaml: its target 'run_cell' would also mean rule run_cell"),
+        (["all"], "config/tables/all.yaml: its target 'all' would also mean rule all"),
+        (["all/x"], "config/tables/all/: rule all has this name; rename the folder"),
+        (["p_q/x", "p/q"], "config/tables/p/q.yaml: its target 'p_q' would also mean config/tables/p_q/"),
+    ],
+)
+def test_a_name_that_means_two_things_is_refused(names: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        plan.short_names(names, ["all", "run_cell"])
+    assert message in str(raised.value)
+
+
+def test_a_table_without_a_file_is_named() -> None:
+    plan.check_asked(["p/t"], {"p/t": {}})
+    with pytest.raises(ConfigError, match=r"no table 'p/y' \(did you mean 'p/t'\?\); tables live in config/tables/"):
+        plan.check_asked(["p/t", "p/y"], {"p/t": {}})

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.infer import run_cell
+from scripts.infer import answer, run_cell
+from scripts.infer.cell import Cell, Inputs, again, refusal
+from scripts.lib import images, jsonl
 from scripts.lib.errors import EngineError
+from scripts.lib.records import FramePlan, Question
 from scripts.models import ocr_reader
 from scripts.models.protocol import Reply
 from scripts.ocr import tracks
@@ -25,7 +28,7 @@ def cached_lines(folder):
 
 def test_every_question_gets_one_line_in_order_with_what_was_used(tmp_path, capsys, monkeypatch):
     folder = make_inputs(tmp_path)
-    monkeypatch.setenv("SIF_DIGEST", "sha256:abc")
+    monkeypatch.setattr(images, "running", lambda: "sha256:abc")
     assert run(folder) == 0
     found = written(folder)
     questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -116,9 +119,7 @@ def test_an_engine_failure_is_counted_and_its_cell_run_again_asks_only_that(tmp_
     assert (found[1]["detail"], found[1]["answer"]) == ("out of paper", "")
     assert len(cached_lines(folder)) == 4
     said = capsys.readouterr().err
-    assert (
-        f"try the 2 errors of decoding or the model again: {run_cell.again(folder / 'out/predictions.jsonl')}" in said
-    )
+    assert f"try the 2 errors of decoding or the model again: {again(folder / 'out/predictions.jsonl')}" in said
     monkeypatch.setattr(ocr_reader, "load", failing_at(set()))
     assert run(folder) == 0
     assert {one["status"] for one in written(folder)} == {"ok"}
@@ -199,7 +200,7 @@ def test_no_questions_at_all_are_refused(tmp_path, capsys):
 def test_another_container_or_fusion_answers_anew(tmp_path, monkeypatch):
     folder = make_inputs(tmp_path)
     run(folder)
-    monkeypatch.setenv("SIF_DIGEST", "sha256:neu")
+    monkeypatch.setattr(images, "running", lambda: "sha256:neu")
     run(folder)
     assert len(cached_lines(folder)) == 12
     assert {one["image_digest"] for one in written(folder)} == {"sha256:neu"}
@@ -229,15 +230,15 @@ def test_settings_that_do_not_fit_are_one_line(tmp_path, capsys):
 
 
 def test_more_frames_than_the_model_takes_are_refused_not_thinned(tmp_path):
-    cell = run_cell.Cell({"needs": ["frames"], "max_frames": 4}, {"frames": "sampled", "answers": "open"}, {}, None, 0)
+    cell = Cell({"needs": ["frames"], "max_frames": 4}, {"frames": "sampled", "answers": "open"}, {}, None, 0)
     folder = make_inputs(tmp_path)
-    question = next(iter(run_cell.jsonl.read(folder / "questions.jsonl", run_cell.Question)))
-    plan = next(iter(run_cell.jsonl.read(folder / "frames.jsonl", run_cell.FramePlan)))
-    inputs = run_cell.Inputs([question], {}, {}, {question.key: plan})
-    refused = run_cell.refusal(cell, inputs, question, plan)
+    question = next(iter(jsonl.read(folder / "questions.jsonl", Question)))
+    plan = next(iter(jsonl.read(folder / "frames.jsonl", FramePlan)))
+    inputs = Inputs([question], {}, {}, {question.key: plan})
+    refused = refusal(cell, inputs, question, plan)
     assert (refused.status, refused.detail) == ("error:too_many_frames", "12 frames, the model takes 4")
     fits = plan.model_copy(update={"frames": plan.frames[:4], "times": plan.times[:4]})
-    assert run_cell.refusal(cell, inputs, question, fits) is None
+    assert refusal(cell, inputs, question, fits) is None
 
 
 def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
@@ -265,7 +266,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
 
 def test_no_more_is_decoded_ahead_than_asked_for(tmp_path):
     files = [tmp_path / str(number) for number in range(6)]
-    outcomes = run_cell.run_all(Path.touch, files, workers=1, timeout_s=60, ahead=2)
+    outcomes = answer.run_all(Path.touch, files, workers=1, timeout_s=60, ahead=2)
     first = next(outcomes)
     assert first.item == files[0] and first.error is None
     assert not any(file.exists() for file in files[2:])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from scripts.infer import run_cell
+from scripts.infer.cell import Cell, open_cache
 from scripts.lib import config, jsonl, video
 from scripts.lib.errors import EngineError
 from scripts.lib.files import sha256
 from scripts.lib.probe import probe
+from scripts.lib.records import Prediction
 from scripts.models import hf_image_text as adapter
 from scripts.models.protocol import Request
 from scripts.train import build_tiny_model
@@ -194,8 +196,8 @@ def test_auto_is_resolved_where_answers_are_kept_apart(model, monkeypatch, tmp_p
     for available in (False, True):
         monkeypatch.setattr(torch.cuda, "is_available", lambda found=available: found)
         auto = {**model, "engine": {**model["engine"], "device": "auto", "dtype": "auto"}}
-        cell = run_cell.Cell(auto, {"answers": "open", "frames": "sampled", "template": ""}, {}, None, 0)
-        with run_cell.open_cache(tmp_path, cell, Path("p.jsonl")) as cache:
+        cell = Cell(auto, {"answers": "open", "frames": "sampled", "template": ""}, {}, None, 0)
+        with open_cache(tmp_path, cell, Path("p.jsonl")) as cache:
             folders.add(cache.path.parent.name)
     assert len(folders) == 2
 
@@ -266,7 +268,7 @@ def test_a_whole_cell_from_a_file_on_disk(weights, tmp_path, capsys):
     assert run_cell.main(args) == 0
     assert {one["status"] for one in written(folder)} <= {"ok", "truncated"}
     assert "3 of 6 answers are in" in capsys.readouterr().err
-    lengths = {len(list(jsonl.read(folder / "out" / "predictions.jsonl", run_cell.Prediction)))}
+    lengths = {len(list(jsonl.read(folder / "out" / "predictions.jsonl", Prediction)))}
     assert lengths == {6}
 
 

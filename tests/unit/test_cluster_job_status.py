@@ -1,0 +1,173 @@
+"""The stand-in for sacct: what each of Slurm's states becomes, and what is said when a part of Slurm is silent."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster import inside_job, job_status
+
+ROOT = Path(__file__).parents[2]
+QUERY = "sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime x --endtime now --name run"
+
+
+def verdict(squeue, sacct=None, seen=None, now=1000.0):
+    memory = dict(seen or {})
+    answers = [None if answer is None else job_status.parse(answer) for answer in (squeue, sacct)]
+    return job_status.merge(answers[0], answers[1], memory, now), memory
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED"])
+def test_a_job_that_is_not_over_stays_as_it_is_and_is_remembered(state):
+    assert verdict(f"7|{state}") == ({"7": state}, {"7": 0.0})
+
+
+@pytest.mark.parametrize(
+    "state", ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL"]
+)
+def test_a_job_that_is_over_is_forgotten(state):
+    assert verdict(f"7|{state}", seen={"7": 0.0}) == ({"7": state}, {})
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("NODE_FAIL", "FAILED"), ("PREEMPTED", "CANCELLED"), ("REVOKED", "CANCELLED")]
+)
+def test_states_that_the_plugin_would_wait_on_are_final_once_slurmctld_shows_them(state, said):
+    assert verdict(f"7|{state}")[0] == {"7": said}
+    assert verdict("", f"7|{state}", seen={"7": 0.0}) == ({"7": said}, {}), "squeue no longer knows the job"
+    assert verdict(None, f"7|{state}")[0] == {"7": "PENDING"}, "slurmctld may be queueing it again"
+
+
+def test_states_lose_what_sacct_adds():
+    assert job_status.parse("7|CANCELLED by 0\n8|CANCELLED+\n9|COMPLETED\n\n10|") == {
+        "7": "CANCELLED",
+        "8": "CANCELLED",
+        "9": "COMPLETED",
+    }
+
+
+def test_a_job_queued_again_is_pending_whatever_accounting_says_of_its_first_run():
+    assert verdict("7|PENDING", "7|PREEMPTED")[0] == {"7": "PENDING"}
+    assert verdict("7|RUNNING", "7|NODE_FAIL")[0] == {"7": "RUNNING"}
+
+
+def test_accounting_knows_what_squeue_has_forgotten():
+    assert verdict("", "7|COMPLETED", seen={"7": 0.0}) == ({"7": "COMPLETED"}, {})
+    assert verdict("", "7|CANCELLED by 1000")[0] == {"7": "CANCELLED"}
+
+
+def test_nobody_answers_then_nothing_ends():
+    assert verdict(None, None, seen={"7": 0.0}) == ({"7": "PENDING"}, {"7": 0.0})
+    assert verdict(None, None) == ({}, {})
+
+
+def test_accounting_alone_can_end_a_job():
+    assert verdict(None, "7|COMPLETED\n8|RUNNING", seen={"7": 0.0, "8": 0.0})[0] == {"7": "COMPLETED", "8": "RUNNING"}
+
+
+@pytest.mark.parametrize("sacct", [None, "", "7|RUNNING"])
+def test_a_job_that_vanished_is_failed_after_a_while_and_stays_so(sacct):
+    said, memory = verdict("", sacct, seen={"7": 0.0}, now=1000.0)
+    assert said == {"7": "PENDING"}
+    said, memory = verdict("", sacct, seen=memory, now=1000.0 + job_status.LOST_S - 1)
+    assert said == {"7": "PENDING"}
+    said, memory = verdict("", sacct, seen=memory, now=1000.0 + job_status.LOST_S)
+    assert said == {"7": "FAILED"}
+    assert verdict("", sacct, seen=memory, now=5000.0)[0] == {"7": "FAILED"}, "asked again, the same answer"
+
+
+def test_a_job_that_comes_back_is_no_longer_missed():
+    _, memory = verdict("", seen={"7": 0.0})
+    assert memory == {"7": 1000.0}
+    assert verdict("7|RUNNING", seen=memory) == ({"7": "RUNNING"}, {"7": 0.0})
+
+
+def stand_in(folder, programs):
+    """A PATH with our sacct before made-up Slurm commands."""
+    for name, body in programs.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{body}\n")
+        file.chmod(0o755)
+    return f"{ROOT / 'profiles' / 'slurm' / 'bin'}:{folder}:/usr/bin:/bin"
+
+
+def call(tmp_path, programs, command):
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    (tmp_path / ".snakemake").mkdir(exist_ok=True)
+    path = stand_in(tmp_path / "bin", programs)
+    environment = {"PATH": path, "SNAKEMAKE_PYTHON": sys.executable}
+    return subprocess.run(command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_plugins_question_is_answered_without_accounting(tmp_path):
+    programs = {
+        "squeue": '[ "$*" = "--states=all --noheader --format=%A|%T --name run" ] && echo "7|RUNNING"',
+        "sacct": "echo 'Slurm accounting storage is disabled' >&2; exit 1",
+    }
+    done = call(tmp_path, programs, QUERY)
+    assert (done.returncode, done.stdout) == (0, "7|RUNNING\n")
+    programs["squeue"] = "echo 'Unable to contact slurm controller' >&2; exit 1"
+    done = call(tmp_path, programs, QUERY)
+    assert (done.returncode, done.stdout) == (0, "7|PENDING\n"), "remembered between two calls"
+
+
+def test_other_questions_go_to_the_clusters_own_command(tmp_path):
+    done = call(tmp_path, {"sacct": 'echo "real: $*"; exit 3'}, "sacct -j 7 -o Elapsed")
+    assert (done.returncode, done.stdout) == (3, "real: -j 7 -o Elapsed\n")
+
+
+def test_no_account_is_guessed_from_what_ran_last(tmp_path):
+    done = call(tmp_path, {"sacct": "echo other"}, "sacct -nu me -o Account%256 | tail -1")
+    assert (done.returncode, done.stdout) == (0, "none\n")
+
+
+def test_the_reason_of_an_end_is_told_once(tmp_path):
+    shown = "JobId=7 JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 TimeLimit=00:10:00 NodeList=n1"
+    shown += " TRES=cpu=1,mem=300M,node=1"
+    programs = {"scontrol": f'[ "$*" = "--oneliner show job 7" ] && echo "{shown}"'}
+    first = call(tmp_path, programs, "sacct -j 7.0 --format=Reason --noheader").stdout
+    assert first == "OUT_OF_MEMORY, OutOfMemory, ExitCode 0:125, NodeList n1, TimeLimit 00:10:00, memory 300M\n"
+    assert call(tmp_path, programs, "sacct -j 7.1 --format=Reason --noheader").stdout.strip() == ""
+
+
+def test_a_machine_without_slurm_keeps_its_path(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("SNAKEMAKE_PYTHON", raising=False)
+    job_status.put_on_path(ROOT)
+    assert job_status.os.environ["PATH"] == str(tmp_path)
+
+
+def test_with_slurm_ours_is_found_first_and_only_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", stand_in(tmp_path, {"sbatch": ""}).split(":", 1)[1])
+    monkeypatch.setenv("SNAKEMAKE_PYTHON", "")
+    job_status.put_on_path(ROOT)
+    job_status.put_on_path(ROOT)
+    folders = job_status.os.environ["PATH"].split(":")
+    assert folders[0] == str(ROOT / "profiles" / "slurm" / "bin")
+    assert len(folders) == len(set(folders))
+
+
+def test_a_job_runs_its_steps_itself(monkeypatch):
+    class Plugin:
+        class Executor:
+            def additional_general_args(self):
+                return "--executor slurm-jobstep --jobs 1"
+
+    monkeypatch.setitem(sys.modules, inside_job.PLUGIN, Plugin)
+    assert inside_job.run_steps_directly()
+    assert Plugin.Executor().additional_general_args() == "--executor local --cores ${SLURM_CPUS_PER_TASK:-1}"
+    monkeypatch.delitem(sys.modules, inside_job.PLUGIN)
+    assert not inside_job.run_steps_directly()
+
+
+def test_the_plugin_still_has_what_is_changed_in_it():
+    launcher = ROOT / ".venv" / "launcher" / "bin" / "python"
+    if not launcher.exists():
+        pytest.skip("no launcher: run `make setup`")
+    code = (
+        "import inspect, snakemake_executor_plugin_slurm as p;"
+        "print('--executor slurm-jobstep' in inspect.getsource(p.Executor.additional_general_args))"
+    )
+    told = subprocess.run([launcher, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert told == "True\n"
