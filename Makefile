@@ -19,6 +19,10 @@ export PATH := $(CURDIR)/$(STAGES)/bin:$(PATH)
 # One thread per process: the workflow runs a process per core.
 export OMP_NUM_THREADS := 1
 export PYTHONUTF8 := 1
+# Root inside a container lacks capabilities that Apptainer would ask for; without asking, it runs as it does for anyone.
+ifeq ($(shell id -u),0)
+export APPTAINER_NO_PRIVS := 1
+endif
 
 help:
 	@sed -n '1,4s/^# //p' Makefile
@@ -70,7 +74,7 @@ images: setup
 
 test-cluster: setup
 	@missing=$$(tests/cluster/missing.sh); if [ -n "$$missing" ]; then echo "test-cluster: SKIPPED: $$missing"; \
-	  else $(MAKE) --no-print-directory images && pytest -m cluster -rs; fi
+	  else $(MAKE) --no-print-directory images && pytest -n 3 -m cluster -rs; fi
 
 # After a change of envs/*.in.
 lock: $(LAUNCHER)/done

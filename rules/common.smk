@@ -177,6 +177,11 @@ def footage(wildcards):
     return triggers.folder_state(DATASETS[wildcards.dataset]["source"]["videos"])
 
 
+def short_cells(wildcards):
+    """The batch that a cell goes into on a cluster: those of models without a GPU take minutes, others a job each."""
+    return None if MODELS[wildcards.model]["resources"]["gpus"] else "short_cells"
+
+
 def growing(amount):
     """A resource that grows with each attempt: MB of memory, minutes."""
     return lambda wildcards, attempt: amount * attempt

@@ -32,6 +32,8 @@ rule run_cell:
         f"logs/benchmarks/run_cell/{cells.PATTERN}.tsv"
     wildcard_constraints:
         model=among(models_of_shards(several=False)),
+    group:
+        short_cells
     container:
         lambda wildcards: images.path(MODELS[wildcards.model]["image"])
     threads: lambda wildcards: MODELS[wildcards.model]["resources"]["cpus"]

@@ -31,7 +31,7 @@ MOST_CORES = 16
 """No rule asks for more threads (profiles/slurm)."""
 MOST_JOBS = 100
 """What profiles/slurm says."""
-SHORTEST_MEMORY_S = 60
+SHORTEST_MEMORY_S = 200
 """squeue must know a finished job at least so long where accounting does not."""
 
 

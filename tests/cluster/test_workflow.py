@@ -35,12 +35,12 @@ def checkout_with_images(folder: Path) -> Path:
 class Workflow:
     """One run in the background; killed with all it started when its time is over."""
 
-    def __init__(self, lab, folder: Path):
+    def __init__(self, lab, folder: Path, *arguments: str):
         self.folder, self.log, self.end = folder, folder / "run.log", time.monotonic() + LIMIT_S
         cache = folder.parent / "cache"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                snakemake_command(*RUN),
+                snakemake_command(*RUN, *arguments),
                 cwd=folder,
                 env={**lab.environment, "TEXT_IN_VIDEO_CACHE": str(cache)},
                 start_new_session=True,
@@ -75,20 +75,33 @@ def running(lab, rule: str) -> list[str]:
     return [line.split()[0] for line in listed.splitlines() if rule in line]
 
 
-def test_the_same_tables_through_slurm_and_containers_with_a_cancelled_cell_and_an_outage(
-    finished, plain_lab, tmp_path
-):
+def lose_the_controller(lab, run: Workflow) -> None:
+    lab.end_controller()
+    back = time.monotonic() + OUTAGE_S
+    run.until(lambda: time.monotonic() > back)
+    lab.start_controller()
+
+
+def drain_and_resume(lab, run: Workflow) -> None:
+    """The node takes no job for a while; what runs there runs on."""
+    node = f"nodename={lab.node}"
+    lab.slurm("scontrol", "update", node, "state=drain", "reason=test")
+    run.until(lambda: "PENDING" in lab.states().values())
+    lab.slurm("scontrol", "update", node, "state=resume")
+
+
+def test_the_same_tables_through_slurm_and_containers_whatever_happens(finished, plain_lab, tmp_path):
     folder = checkout_with_images(tmp_path / "repo")
-    run = Workflow(plain_lab, folder)
+    # The first attempt at making scenarios has far too little memory.
+    run = Workflow(plain_lab, folder, "--set-resources", "build_scenarios:mem_mb=20 if attempt == 1 else 2000")
+    answers = "resources/cache/predictions/**/*.jsonl"
     try:
-        # slurmctld goes away while text is being read, and comes back
+        run.until(lambda: list(folder.glob("resources/datasets/*/scenarios.jsonl")))
+        drain_and_resume(plain_lab, run)
         run.until(lambda: lines(folder, "resources/cache/ocr/**/*.jsonl"))
-        plain_lab.end_controller()
-        back = time.monotonic() + OUTAGE_S
-        run.until(lambda: time.monotonic() > back)
-        plain_lab.start_controller()
-        # a running cell is cancelled after its first answers
-        answers = "resources/cache/predictions/**/*.jsonl"
+        read = lines(folder, "resources/cache/ocr/**/*.jsonl")
+        lose_the_controller(plain_lab, run)
+        # Cells are cancelled after their first answers.
         run.until(lambda: lines(folder, answers) and running(plain_lab, "run_cell"))
         kept = lines(folder, answers)
         for job in running(plain_lab, "run_cell"):
@@ -98,9 +111,14 @@ def test_the_same_tables_through_slurm_and_containers_with_a_cancelled_cell_and_
         run.kill()
     assert status == 0, said
     assert tables(folder) == tables(finished)
-    after = lines(folder, answers)
-    assert set(kept) <= set(after), "answers given before the cancelling are kept"
-    assert len(after) == len(set(after)), "and none is given twice"
+    for pattern, before in (("resources/cache/ocr/**/*.jsonl", read), (answers, kept)):
+        after = lines(folder, pattern)
+        assert set(before) <= set(after), "what was done before is kept"
+        assert len(after) == len(set(after)), "and nothing is done twice"
+    ends = set(plain_lab.states().values())
+    assert {"COMPLETED", "CANCELLED"} <= ends
+    if "task/cgroup" in plain_lab.slurm("scontrol", "show", "config"):
+        assert "OUT_OF_MEMORY" in ends
     check_records(folder)
 
 
