@@ -26,8 +26,9 @@ def text(found: Estimate, asked: str) -> str:
 
 def heading(found: Estimate, asked: str) -> str:
     jobs = f"estimate for {asked}: {len(found.plan.jobs)} jobs"
-    if found.plan.groups:
-        jobs += f", submitted as {found.plan.groups + found.plan.alone} (the profile puts short ones together)"
+    submitted = found.plan.groups + found.plan.alone
+    if submitted < len(found.plan.jobs):
+        jobs += f", submitted as {submitted} (short ones share a job)"
     return f"{jobs}\nWhat is done already is left out; a cell, or footage, that is half done counts whole."
 
 
