@@ -179,7 +179,7 @@ def footage(wildcards):
 
 def short_cells(wildcards):
     """The batch that a cell goes into on a cluster: those of models without a GPU take minutes, others a job each."""
-    return None if MODELS[wildcards.model]["resources"]["gpus"] else "short_cells"
+    return None if workflow.local_exec or MODELS[wildcards.model]["resources"]["gpus"] else "short_cells"
 
 
 def growing(amount):

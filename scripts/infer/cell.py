@@ -1,7 +1,6 @@
 """One cell's settings, records and questions: what run_cell and run_shard read before any model is loaded."""
 
 import argparse
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""Make a report: tables, plots and every case of every cell, in one file that needs no network. It is results/report.html
-for the tables that are asked for, results/reports/<paper>.html for all of one folder.
+"""Make a report: tables, plots and every case of every cell, in one file that needs no network.
+
+It is results/report.html for the tables that are asked for, and results/reports/<paper>.html for those of one folder.
 
 The tables are those that make_table worked out. The case browser shows, for each question of each cell, the sampled
 frames with the text that OCR read on them, the question, the truth, the answer and its score. Pictures are small JPEGs

@@ -329,15 +329,16 @@ def test_a_resolution_only_shrinks():
 
 
 def test_the_text_names_all_that_matters(repo):
-    printed = show.text(total.estimate(Plan((CELL,), groups=2, alone=3), repo), "demo")
-    assert printed.startswith("estimate for demo: 1 jobs, submitted as 5 ")
+    plan = Plan((CELL,), groups=0, alone=0)
+    printed = show.text(total.estimate(plan, repo), "demo")
+    assert printed.startswith("estimate for demo: 1 jobs, submitted as 0 ")
     for row in ("run_cell", "total"):
         assert re.search(rf"^{row} +1 +- +- +0\.07 +2\.00$", printed, re.MULTILINE)
     assert re.search(r"^m +1 +1 +10 +0\.00 +0\.07 +0\.06 +0\.15 +0\.30$", printed, re.MULTILINE)
     assert "At most, by the time limits: Slow $4, Fast $10." in printed
     assert re.search(r"^containers +9\.00$", printed, re.MULTILINE)
     assert "config/models/m.yaml\n    cost.kilotoken_s = 0.5: arithmetic\n" in printed
-    assert printed == show.text(total.estimate(Plan((CELL,), groups=2, alone=3), repo), "demo")
+    assert printed == show.text(total.estimate(plan, repo), "demo")
     assert "nothing to do" in show.text(total.estimate(Plan(()), repo), "demo")
 
 
