@@ -178,8 +178,9 @@ def footage(wildcards):
 
 
 def short_cells(wildcards):
-    """The batch that a cell goes into on a cluster: those of models without a GPU take minutes, others a job each."""
-    return None if workflow.local_exec or MODELS[wildcards.model]["resources"]["gpus"] else "short_cells"
+    """The batch for cells of models without a GPU, which take minutes, where the profile gives batches a size."""
+    batched = "short_cells" in workflow.group_settings.group_components
+    return "short_cells" if batched and not MODELS[wildcards.model]["resources"]["gpus"] else None
 
 
 def growing(amount):

@@ -10,7 +10,7 @@ from scripts.estimate.sizes import HARDWARE, Yaml
 from scripts.lib import images
 
 RULE = re.compile(r"^rule (\w+):\n((?:^(?: .*)?\n)*)", re.MULTILINE)
-IMAGE = re.compile(r"container:\s+images\.path\(\"(\w+)\"\)")
+IMAGE = re.compile(r"container:\s+images\.path\((?:\"\w+\" if \w+ else )?\"(\w+)\"\)")
 
 
 def of_rules(folder: Path) -> dict[str, str]:
