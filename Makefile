@@ -64,7 +64,7 @@ lint: setup
 	$(SNAKEMAKE) --lint
 
 unit: setup
-	pytest -n 2 --dist loadfile -m "not cluster"
+	pytest -n 2 --dist loadfile
 
 # The images that work without a GPU. Debian's mirror drops old versions: then today's are taken, and said so.
 IMAGES := base media ocr infer_cpu tables

@@ -8,12 +8,13 @@ configfile: "config/config.yaml"
 
 
 include: "rules/common.smk"
+include: "rules/lookups.smk"
 
 
 # Images with other bytes than containers/images.yaml names, or none, end a run here; `-n` does without them.
 onstart:
-    if IN_CONTAINERS:
-        or_stop(images.check_files, workflow.dag.container_imgs)
+    if IN_CONTAINERS and not workflow.touch:
+        or_stop(images.check_files, {job.container_img_url for job in workflow.dag.needrun_jobs()})
 
 
 # What is asked for: the tables of config["tables"], each in five forms, and one report over all of them.

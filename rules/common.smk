@@ -1,4 +1,4 @@
-# Names, paths and look-ups that the rule files share. No rule is defined here.
+# Configuration, read and checked once, and what a wildcard may be. No rule is defined here.
 import re
 import shutil
 import sys
@@ -30,13 +30,15 @@ def load_all(kind):
 job_status.put_on_path(workflow.basedir)
 inside_job.run_steps_directly()
 IN_CONTAINERS = any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
-if IN_CONTAINERS:
+if IN_CONTAINERS and not workflow.dryrun:
     or_stop(images.make_cache)
 
+or_stop(images.catalogue)
 or_stop(files.check_settings, config)
 
 DATASETS = load_all("dataset")
 MODELS = load_all("model")
+or_stop(images.check_models, MODELS.values())
 SAMPLERS = load_all("sampler")
 RESOLUTIONS = load_all("resolution")
 PROMPTS = load_all("prompt")
@@ -55,7 +57,8 @@ KNOWN = {
 
 # Pages under results/ and the tables that each shows: what is asked for, and every folder of tables.
 REPORTS = {"report": config["tables"]} | {f"reports/{paper}": made for paper, made in plan.papers(TABLES).items()}
-PDF = shutil.which("pdflatex") or shutil.which("lualatex") or shutil.which("tectonic") or images.has("tables")
+# In containers it is the image that has TeX, else this machine or not.
+PDF = IN_CONTAINERS or any(map(shutil.which, ["pdflatex", "lualatex", "tectonic"]))
 TABLE_SUFFIXES = ["tex", "csv", "json", "md"] + (["pdf"] if PDF else [])
 # The frames whose text tells single_oracle where most of it is.
 ORACLE_FRAMES = "answer_keyframes/native"
@@ -69,128 +72,6 @@ for table in TABLES.values():
 def among(names):
     """A wildcard constraint that admits exactly these names."""
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
-
-
-def datasets_of(*kinds):
-    return [name for name, dataset in DATASETS.items() if dataset["source"]["kind"] in kinds]
-
-
-def models_of(weights):
-    return [name for name, model in MODELS.items() if model["weights"]["kind"] == weights]
-
-
-def models_of_shards(several):
-    """The models whose cells are made in several jobs, or in one."""
-    return [name for name in MODELS if (shards_of(name) > 1) == several]
-
-
-def shards_of(model):
-    return MODELS[model]["resources"].get("shards", 1)
-
-
-def needed_cells(name):
-    """The cells that one table must have; one with ``allow_missing`` takes what is scored already."""
-    return plan.needed_cells(name, TABLES, config["tables"], Path("results/scores"))
-
-
-def all_cells():
-    return sorted({cell for name in config["tables"] for cell in needed_cells(name)})
-
-
-def prediction_file(cell):
-    return f"results/predictions/{cell}/predictions.jsonl"
-
-
-def shard_files(wildcards):
-    """All shards of one cell."""
-    folder = f"results/predictions/{cells.PATTERN.format(**wildcards)}/shards"
-    return [f"{folder}/{shard}.jsonl" for shard in cells.shard_names(shards_of(wildcards.model))]
-
-
-def table_files(names):
-    return [f"results/tables/{name}.{suffix}" for name in names for suffix in TABLE_SUFFIXES]
-
-
-def targets(taken):
-    """Target to the files it makes: ``demo`` = a folder of tables and its report, ``demo_signs`` = one table."""
-    tables = or_stop(plan.short_names, TABLES, taken)
-    return {short: table_files([name]) for short, name in tables.items()} | {
-        paper: [*table_files(made), f"results/reports/{paper}.html"] for paper, made in plan.papers(TABLES).items()
-    }
-
-
-def track_files():
-    """Tracks of every (data set, sampler, resolution) whose text some cell reads."""
-    read = {f"{cell.dataset}/{cell.sampler}/{cell.resolution}" for cell in all_cells() if needs_ocr(cell.model)}
-    return [f"resources/tracks/{one}.jsonl" for one in sorted(read)]
-
-
-def score_files(name):
-    """The scores that one table reads."""
-    return [f"results/scores/{cell}/scores.json" for cell in needed_cells(name)]
-
-
-def needs_ocr(model):
-    return "ocr" in MODELS[model]["needs"]
-
-
-def cell_ocr(wildcards):
-    """Text on the frames of a cell, for models that read it; nothing for the others."""
-    return (
-        f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{wildcards.resolution}.jsonl"
-        if needs_ocr(wildcards.model)
-        else []
-    )
-
-
-def cell_weights(wildcards):
-    return [] if MODELS[wildcards.model]["weights"]["kind"] == "none" else f"resources/models/{wildcards.model}"
-
-
-def sampler_input(need, path):
-    """An input function: ``path`` for the samplers whose YAML says that they need it, nothing for the others."""
-    return lambda wildcards: (
-        path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler].get("needs", []) else []
-    )
-
-
-def option(flag, files):
-    """``--flag file`` for a command line, or nothing where there is no file."""
-    return f"--{flag} {files}" if files else ""
-
-
-def versions(*modules):
-    """The version constants of modules, as a param: see scripts/lib/triggers.py."""
-    return or_stop(triggers.versions, *modules)
-
-
-def adapter_versions(wildcards):
-    """What else than files a prediction goes by: the adapter's version, and the fusion's where text is read."""
-    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0]
-    return versions(
-        Path(*adapter.split(".")).with_suffix(".py"), *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else [])
-    )
-
-
-def footage(wildcards):
-    """The state of a local data set's folder of videos."""
-    return triggers.folder_state(DATASETS[wildcards.dataset]["source"]["videos"])
-
-
-def short_cells(wildcards):
-    """The batch for cells of models without a GPU, which take minutes, where the profile gives batches a size."""
-    batched = "short_cells" in workflow.group_settings.group_components
-    return "short_cells" if batched and not MODELS[wildcards.model]["resources"]["gpus"] else None
-
-
-def growing(amount):
-    """A resource that grows with each attempt: MB of memory, minutes."""
-    return lambda wildcards, attempt: amount * attempt
-
-
-def model_resource(key, grows=False):
-    """A resource function read off the model's YAML; memory and time grow with each attempt."""
-    return lambda wildcards, attempt: MODELS[wildcards.model]["resources"][key] * (attempt if grows else 1)
 
 
 wildcard_constraints:

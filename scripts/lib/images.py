@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from scripts.lib import config
 from scripts.lib.errors import ConfigError
 from scripts.lib.files import sha256, write_text
 from scripts.lib.text import did_you_mean
 
 FOLDER = Path("containers")
 IMAGES = FOLDER / "images.yaml"
+SCHEMA = Path("config/schemas/images.schema.yaml")
 CACHE_VARIABLE = "TEXT_IN_VIDEO_CACHE"
 """Names the folder for weights and compiled kernels, which jobs see as /cache."""
 SEEN = FOLDER / ".cache" / "seen.json"
@@ -24,8 +24,18 @@ SEEN = FOLDER / ".cache" / "seen.json"
 
 @cache
 def catalogue() -> dict[str, Any]:
-    """``images.yaml`` as it stands: epoch, bases, images."""
-    content: dict[str, Any] = yaml.safe_load(IMAGES.read_text(encoding="utf-8"))
+    """``images.yaml`` as it stands: epoch, bases, images.
+
+    Raises:
+        ConfigError: missing, broken, refused by its schema, or an image on a base that is not there.
+    """
+    content = config.read(IMAGES, SCHEMA)
+    known = {*content["bases"], *content["images"]}
+    for name, image in content["images"].items():
+        if image["base"] not in known - {name}:
+            raise ConfigError(
+                f"{IMAGES}: {name}: no base '{image['base']}'{did_you_mean(image['base'], known - {name})}"
+            )
     return content
 
 
@@ -39,6 +49,19 @@ def spec(name: str) -> dict[str, Any]:
     if name not in images:
         raise ConfigError(f"{IMAGES}: no image '{name}'{did_you_mean(name, images)}")
     return images[name]
+
+
+def check_models(models: Iterable[dict[str, Any]]) -> None:
+    """Whether the images that models name are there to name.
+
+    Raises:
+        ConfigError: of the first that is not.
+    """
+    for model in models:
+        try:
+            spec(model["image"])
+        except ConfigError as error:
+            raise ConfigError(f"{config.path_of('model', model['name'])}: {error}") from None
 
 
 def file_name(name: str, digest: str) -> str:
@@ -61,16 +84,23 @@ def has(name: str) -> bool:
     return Path(path(name)).is_file()
 
 
+def _seen() -> dict[str, dict[str, Any]]:
+    """The digests read before; none where there is no readable record of them."""
+    try:
+        content = json.loads(SEEN.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    entries = content.items() if isinstance(content, dict) else ()
+    return {name: entry for name, entry in entries if isinstance(entry, dict) and {"identity", "digest"} <= set(entry)}
+
+
 def digest(file: Path) -> str:
     """``sha256:…`` of an image file, read again only when its size, times or inode have changed."""
     status = file.stat()
     identity = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    try:
-        seen: dict[str, Any] = json.loads(SEEN.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        seen = {}
+    seen = _seen()
     known = seen.get(file.name)
-    if known and known["identity"] == identity:
+    if known and known.get("identity") == identity:
         return str(known["digest"])
     found = f"sha256:{sha256(file)}"
     # Entries of files that are gone go with them.
@@ -100,18 +130,25 @@ def check_file(name: str) -> str:
 
 
 def make_cache() -> None:
-    """Make the folder that jobs see as /cache: an absent one could not be bound (the profile's ``apptainer-args``).
+    """Make the folder that jobs see as /cache, and let Apptainer bind it, beside what the user has bound.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: it cannot be made, or its name cannot be bound.
     """
-    folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video")
+    folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video").absolute()
+    if set(",:") & set(str(folder)):
+        raise ConfigError(
+            f"{folder}: Apptainer binds no folder with ',' or ':' in its name; set {CACHE_VARIABLE} to another"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be made ({error.strerror}); set {CACHE_VARIABLE} to a folder of yours"
         ) from None
+    bound = os.environ.get("APPTAINER_BIND", "").split(",")
+    if f"{folder}:/cache" not in bound:
+        os.environ["APPTAINER_BIND"] = ",".join([*filter(None, bound), f"{folder}:/cache"])
 
 
 def running() -> str:
@@ -121,13 +158,13 @@ def running() -> str:
     return str(digests[0]) if digests else ""
 
 
-def check_files(paths: Iterable[str]) -> None:
-    """``check_file`` for the images behind a plan's container paths, before any of its jobs starts.
+def check_files(paths: Iterable[str | None]) -> None:
+    """``check_file`` for the images behind the container paths of jobs (None: a job without), before any starts.
 
     Raises:
         ConfigError: of the first that is not right, by name.
     """
     by_path = {path(name): name for name in catalogue()["images"]}
-    for one in sorted(paths):
+    for one in sorted(filter(None, paths)):
         if one in by_path:
             check_file(by_path[one])

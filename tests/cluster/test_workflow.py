@@ -120,6 +120,22 @@ def test_the_same_tables_through_slurm_and_containers_whatever_happens(finished,
     if "task/cgroup" in plain_lab.slurm("scontrol", "show", "config"):
         assert "OUT_OF_MEMORY" in ends
     check_records(folder)
+    check_that_other_images_are_not_asked_for(plain_lab, folder)
+
+
+def check_that_other_images_are_not_asked_for(lab, folder: Path) -> None:
+    """A table is made again where the images of models are elsewhere, as a reviewer would."""
+    for name in ("ocr", "infer_cpu"):
+        (folder / images.path(name)).unlink()
+    (folder / "results" / "tables" / "smoke" / "signs.md").unlink()
+    run = Workflow(lab, folder)
+    try:
+        status, said = run.finish()
+    finally:
+        run.kill()
+    assert status == 0, said
+    assert "make_table" in said
+    assert "run_cell" not in said
 
 
 def check_records(folder: Path) -> None:

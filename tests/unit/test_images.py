@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -12,11 +13,12 @@ from containers import build, pack
 from scripts.lib import images
 from scripts.lib.errors import ConfigError
 from scripts.lib.files import sha256
+from tests.conftest import ROOT
 
 CATALOGUE = """# a comment that stays
 epoch: 1796000000
 bases:
-  debian: {from: debian, digest: "sha256:00", suite: bookworm}
+  debian: {from: debian, digest: "", suite: bookworm}
 images:
   base:
     base: debian
@@ -27,8 +29,9 @@ images:
   ocr:
     base: base
     locks: [ocr]
-    digest: "sha256:abc"
-"""
+    digest: "sha256:%s"
+""" % ("ab" * 32)
+ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 
 
 @pytest.fixture
@@ -36,6 +39,8 @@ def here(tmp_path, monkeypatch):
     """A folder with a catalogue of two images and no file of either."""
     (tmp_path / "containers").mkdir()
     (tmp_path / "containers" / "images.yaml").write_text(CATALOGUE, encoding="utf-8")
+    (tmp_path / images.SCHEMA).parent.mkdir(parents=True)
+    shutil.copy(ROOT / images.SCHEMA, tmp_path / images.SCHEMA)
     monkeypatch.chdir(tmp_path)
     images.catalogue.cache_clear()
     yield tmp_path
@@ -63,19 +68,19 @@ def test_an_unknown_image_is_refused_with_the_nearest_name(here):
 
 
 def test_recording_a_digest_leaves_the_rest_of_the_file(here):
-    build.record("base", "sha256:1234")
+    build.record("base", ONE)
     text = (here / "containers" / "images.yaml").read_text(encoding="utf-8")
-    assert text == CATALOGUE.replace('digest: ""', 'digest: "sha256:1234"')
-    build.record("base", "sha256:5678")
-    assert images.spec("base")["digest"] == "sha256:5678"
-    assert images.spec("ocr")["digest"] == "sha256:abc"
+    assert text == CATALOGUE.replace('    digest: ""', f'    digest: "{ONE}"')
+    build.record("base", TWO)
+    assert images.spec("base")["digest"] == TWO
+    assert images.spec("ocr")["digest"] == "sha256:" + "ab" * 32
 
 
 def test_an_image_without_a_digest_line_is_refused(here):
     file = here / "containers" / "images.yaml"
     file.write_text(CATALOGUE.replace('    digest: ""\n', ""), encoding="utf-8")
     with pytest.raises(ConfigError, match="digest"):
-        build.record("base", "sha256:1234")
+        build.record("base", ONE)
 
 
 def test_an_image_that_nobody_built_is_named_with_the_remedy(here):
@@ -84,7 +89,7 @@ def test_an_image_that_nobody_built_is_named_with_the_remedy(here):
 
 
 def test_an_image_that_is_elsewhere_is_named_with_the_remedy(here):
-    with pytest.raises(ConfigError, match=r"containers/ocr-abc.sif is not here.*build.sh ocr"):
+    with pytest.raises(ConfigError, match=r"containers/ocr-abababababab.sif is not here.*build.sh ocr"):
         images.check_files([images.path("ocr")])
 
 
@@ -111,12 +116,31 @@ def test_other_bytes_of_the_same_size_and_time_are_refused(here):
 def test_a_damaged_memory_of_digests_is_no_obstacle(here):
     file = image("base", b"right")
     (here / images.SEEN).parent.mkdir(exist_ok=True)
-    (here / images.SEEN).write_text("{half", encoding="utf-8")
-    images.check_files([str(file)])
+    for text in ("{half", "[]", f'{{"{file.name}": 3}}', f'{{"{file.name}": {{"identity": []}}}}'):
+        (here / images.SEEN).write_text(text, encoding="utf-8")
+        images.check_files([str(file)])
 
 
 def test_paths_that_are_none_of_ours_are_left_alone(here):
-    images.check_files(["docker://alpine", "/somewhere/other.sif"])
+    images.check_files(["docker://alpine", "/somewhere/other.sif", None])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("base: base", "base: bas"), r"ocr: no base 'bas' \(did you mean 'base'\?\)"),
+        (("locks: [ocr]", "lock: [ocr]"), r"did you mean 'locks'|lock"),
+        (('digest: ""\n  ocr', "digest: ~\n  ocr"), "digest"),
+        (("images:", "images: ["), "images.yaml"),
+    ],
+)
+def test_a_broken_catalogue_is_one_line(here, change, said):
+    file = here / images.IMAGES
+    file.write_text(CATALOGUE.replace(*change), encoding="utf-8")
+    images.catalogue.cache_clear()
+    with pytest.raises(ConfigError, match=said) as caught:
+        images.path("base")
+    assert "\n" not in str(caught.value)
 
 
 def sif(identity: bytes, moment: int) -> bytes:
@@ -168,10 +192,17 @@ def test_a_record_names_the_image_it_was_made_in(here, monkeypatch):
     assert images.running() == ""
 
 
-def test_the_cache_is_made_where_the_user_says(here, monkeypatch):
-    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / "scratch" / "cache"))
+def test_the_cache_is_made_where_the_user_says_and_bound_once(here, monkeypatch):
+    monkeypatch.setenv("APPTAINER_BIND", "/data")
+    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / "my scratch" / "cache"))
     images.make_cache()
-    assert (here / "scratch" / "cache").is_dir()
-    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / "containers" / "images.yaml" / "cache"))
+    images.make_cache()
+    assert (here / "my scratch" / "cache").is_dir()
+    assert os.environ["APPTAINER_BIND"] == f"/data,{here}/my scratch/cache:/cache"
+
+
+@pytest.mark.parametrize("folder", ["containers/images.yaml/cache", "a,b", "a:b"])
+def test_a_cache_that_cannot_be_is_one_line(here, monkeypatch, folder):
+    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(here / folder))
     with pytest.raises(ConfigError, match="TEXT_IN_VIDEO_CACHE"):
         images.make_cache()

@@ -1,0 +1,123 @@
+# What the rules look up: files, flags and resources of a cell, tables of a target. No rule is defined here.
+
+
+def datasets_of(*kinds):
+    return [name for name, dataset in DATASETS.items() if dataset["source"]["kind"] in kinds]
+
+
+def models_of(weights):
+    return [name for name, model in MODELS.items() if model["weights"]["kind"] == weights]
+
+
+def models_of_shards(several):
+    """The models whose cells are made in several jobs, or in one."""
+    return [name for name in MODELS if (shards_of(name) > 1) == several]
+
+
+def shards_of(model):
+    return MODELS[model]["resources"].get("shards", 1)
+
+
+def needed_cells(name):
+    """The cells that one table must have; one with ``allow_missing`` takes what is scored already."""
+    return plan.needed_cells(name, TABLES, config["tables"], Path("results/scores"))
+
+
+def all_cells():
+    return sorted({cell for name in config["tables"] for cell in needed_cells(name)})
+
+
+def prediction_file(cell):
+    return f"results/predictions/{cell}/predictions.jsonl"
+
+
+def shard_files(wildcards):
+    """All shards of one cell."""
+    folder = f"results/predictions/{cells.PATTERN.format(**wildcards)}/shards"
+    return [f"{folder}/{shard}.jsonl" for shard in cells.shard_names(shards_of(wildcards.model))]
+
+
+def table_files(names):
+    return [f"results/tables/{name}.{suffix}" for name in names for suffix in TABLE_SUFFIXES]
+
+
+def targets(taken):
+    """Target to the files it makes: ``demo`` = a folder of tables and its report, ``demo_signs`` = one table."""
+    tables = or_stop(plan.short_names, TABLES, taken)
+    return {short: table_files([name]) for short, name in tables.items()} | {
+        paper: [*table_files(made), f"results/reports/{paper}.html"] for paper, made in plan.papers(TABLES).items()
+    }
+
+
+def track_files():
+    """Tracks of every (data set, sampler, resolution) whose text some cell reads."""
+    read = {f"{cell.dataset}/{cell.sampler}/{cell.resolution}" for cell in all_cells() if needs_ocr(cell.model)}
+    return [f"resources/tracks/{one}.jsonl" for one in sorted(read)]
+
+
+def score_files(name):
+    """The scores that one table reads."""
+    return [f"results/scores/{cell}/scores.json" for cell in needed_cells(name)]
+
+
+def needs_ocr(model):
+    return "ocr" in MODELS[model]["needs"]
+
+
+def cell_ocr(wildcards):
+    """Text on the frames of a cell, for models that read it; nothing for the others."""
+    return (
+        f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{wildcards.resolution}.jsonl"
+        if needs_ocr(wildcards.model)
+        else []
+    )
+
+
+def cell_weights(wildcards):
+    return [] if MODELS[wildcards.model]["weights"]["kind"] == "none" else f"resources/models/{wildcards.model}"
+
+
+def sampler_input(need, path):
+    """An input function: ``path`` for the samplers whose YAML says that they need it, nothing for the others."""
+    return lambda wildcards: (
+        path.format(dataset=wildcards.dataset) if need in SAMPLERS[wildcards.sampler].get("needs", []) else []
+    )
+
+
+def option(flag, files):
+    """``--flag file`` for a command line, or nothing where there is no file."""
+    return f"--{flag} {files}" if files else ""
+
+
+def versions(*modules):
+    """The version constants of modules, as a param: see scripts/lib/triggers.py."""
+    return or_stop(triggers.versions, *modules)
+
+
+def adapter_versions(wildcards):
+    """What else than files a prediction goes by: the adapter's version, and the fusion's where text is read."""
+    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0]
+    return versions(
+        Path(*adapter.split(".")).with_suffix(".py"), *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else [])
+    )
+
+
+def footage(wildcards):
+    """The state of a local data set's folder of videos."""
+    return triggers.folder_state(DATASETS[wildcards.dataset]["source"]["videos"])
+
+
+def short_cells(wildcards):
+    """The batch for cells of models without a GPU, which take minutes, where the profile gives batches a size."""
+    batched = "short_cells" in workflow.group_settings.group_components
+    return "short_cells" if batched and not MODELS[wildcards.model]["resources"]["gpus"] else None
+
+
+def growing(amount):
+    """A resource that grows with each attempt: MB of memory, minutes."""
+    return lambda wildcards, attempt: amount * attempt
+
+
+def model_resource(key, grows=False):
+    """A resource function read off the model's YAML; memory and time grow with each attempt."""
+    return lambda wildcards, attempt: MODELS[wildcards.model]["resources"][key] * (attempt if grows else 1)
