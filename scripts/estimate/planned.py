@@ -26,6 +26,8 @@ class Job:
     wildcards: dict[str, str] = field(default_factory=dict)
     threads: int = 1
     resources: dict[str, int] = field(default_factory=dict)
+    image: str = ""
+    """File of the container that it runs in; empty where the profile uses none."""
 
     @property
     def gpus(self) -> int:
@@ -112,7 +114,7 @@ def read(text: str) -> Plan:
     # A job that makes no file is a target: a name for others.
     real = {number: job for number, job in jobs.items() if job["makes"]}
     made = sorted(
-        (Job(job["rule"], job["wildcards"], job["threads"], job["resources"]) for job in real.values()),
+        (Job(job["rule"], job["wildcards"], job["threads"], job["resources"], job["image"]) for job in real.values()),
         key=lambda job: (job.rule, sorted(job.wildcards.items())),
     )
     return Plan(tuple(made), len(groups), sum(number not in grouped for number in real))

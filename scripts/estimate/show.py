@@ -64,7 +64,7 @@ def disk(folders: Mapping[str, float]) -> str:
     rows = [["disk to add", "GB"]]
     rows += [[name, f"{gb:,.2f}"] for name, gb in folders.items()]
     rows.append(["total", f"{sum(folders.values()):,.2f}"])
-    return f"{table(rows)}\nContainers: where a profile uses them, and of those that are not here yet."
+    return f"{table(rows)}\nContainers: those that are not here yet." if "containers" in folders else table(rows)
 
 
 def guesses(found: Estimate) -> str:

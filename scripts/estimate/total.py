@@ -74,7 +74,9 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
 
     answering = [cost for cost in found if cost.job.rule in ANSWERING]
     disk = {folder: sum(cost.gb for cost in some) for folder, some in by(found, lambda cost: cost.folder).items()}
-    containers = missing(plan.jobs, configs["model"], hardware, book, root)
+    containers = {job.image for job in plan.jobs if job.image}
+    if containers:
+        disk["containers"] = missing(containers, hardware, book, root)
     return Estimate(
         plan,
         {card: content["title"] for card, content in hardware["cards"].items()},
@@ -82,7 +84,7 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
         {model: add(some) for model, some in by(answering, lambda cost: cost.job.wildcards["model"]).items()},
         add(answering),
         add(found),
-        {**disk, "containers": containers},
+        disk,
         [_too_long(place, some) for place, some in by(found, _overdue).items() if place],
         book.guesses(),
     )

@@ -14,8 +14,16 @@ import yaml
 from scripts.lib import cells
 from tests.conftest import LAUNCHER, environment, snakemake
 
-ENVIRONMENT = ["--", "--sdm", "env-modules"] if not shutil.which("apptainer") else []
-"""Snakemake looks for Apptainer even to plan with it: where it is missing, containers are left out."""
+
+@pytest.fixture(autouse=True)
+def apptainer(tmp_path, monkeypatch):
+    """Snakemake asks Apptainer for its version even to plan with it: something that answers, on machines without."""
+    if not shutil.which("apptainer"):
+        file = tmp_path / "bin" / "apptainer"
+        file.parent.mkdir()
+        file.write_text("#!/bin/sh\necho apptainer version 1.4.0\n", encoding="utf-8")
+        file.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{file.parent}{os.pathsep}{os.environ['PATH']}")
 
 
 def estimate(folder, *arguments):
@@ -128,10 +136,25 @@ def test_a_half_done_target_costs_what_is_left(checkout):
 
 
 def test_a_cluster_gets_fewer_submissions_than_jobs(checkout):
-    run, found = estimate(checkout, "demo", "--profile", "slurm", *ENVIRONMENT)
+    run, found = estimate(checkout, "demo", "--profile", "slurm")
     assert run.returncode == 0, run.stderr
     assert 1 < found["submissions"] < found["jobs"]
     assert f"{found['jobs']} jobs, submitted as {found['submissions']}" in run.stdout
+
+
+def test_containers_are_those_of_the_profile_and_the_settings(checkout):
+    """All images are to be got: a fresh copy has none."""
+    sizes = {name: one["value"] for name, one in load(checkout / "config" / "hardware.yaml")["images_gb"].items()}
+    _, here = estimate(checkout, "demo")
+    assert "containers" not in here["disk_gb"]
+    _, cluster = estimate(checkout, "demo", "--profile", "slurm")
+    used = sum(sizes[name] for name in ("media", "ocr", "infer_cpu", "tables"))
+    assert cluster["disk_gb"]["containers"] == pytest.approx(used)
+    path = checkout / "config" / "ocr.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("device: cpu", "device: gpu"), encoding="utf-8")
+    _, with_gpu = estimate(checkout, "demo", "--profile", "slurm")
+    assert with_gpu["rules"]["extract_ocr"]["gpu_limit_h"] > 0
+    assert with_gpu["disk_gb"]["containers"] == pytest.approx(used + sizes["ocr_gpu"]), "ocr is still used by others"
 
 
 def test_shards_share_the_questions(checkout):

@@ -3,17 +3,19 @@
 import json
 import re
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.estimate import costs, images, show, sizes, total
+from scripts.estimate import costs, show, sizes, total
 from scripts.estimate.figures import Book
 from scripts.estimate.planned import Job, Plan
 from scripts.infer import cell
-from scripts.lib import config
+from scripts.lib import config, images
 from scripts.lib.errors import ConfigError
 from tests.conftest import ROOT
 
@@ -79,7 +81,7 @@ HARDWARE = {
         "width": {"value": 100, **GUESS},
         "height": {"value": 50, **GUESS},
     },
-    "images_gb": {"other": {"value": 9, **GUESS}},
+    "images_gb": {"base": {"value": 4, "source": "measured"}, "other": {"value": 9, **GUESS}},
 }
 AXES = {"dataset": "d", "model": "m", "sampler": "four", "resolution": "native", "prompt": "seen"}
 CELL = Job("run_cell", AXES, 4, {"gpu": 2, "runtime": 60})
@@ -130,7 +132,7 @@ def test_a_cell_by_hand(repo):
     assert (found.total.gpu_limit_h, found.total.limit_dollars) == (2, {"slow": 4, "fast": 10})
     assert (found.total.cpu_h, found.total.cpu_limit_h) == (0, 0), "a GPU job's cores come with the GPU"
     assert (found.total.cells, found.total.questions) == (1, 10)
-    assert found.disk_gb == pytest.approx({"results": 0.01, "containers": 9})
+    assert found.disk_gb == pytest.approx({"results": 0.01})
     assert found.models["m"] == found.total == found.answering
     assert found.too_long == []
 
@@ -149,7 +151,24 @@ def test_other_rules_by_hand(repo):
         {"extract_ocr": 120 / 3600, "render_videos": 360 / 3600, "fetch_model": 0.01, "make_coffee": 0.005}
     )
     assert found.rules["extract_ocr"].cpu_limit_h == 8
-    assert found.disk_gb == pytest.approx({"models": 5, "ocr": 0.08, "results": 0, "videos": 0, "containers": 9})
+    assert found.disk_gb == pytest.approx({"models": 5, "ocr": 0.08, "results": 0, "videos": 0})
+
+
+def test_containers_count_where_jobs_run_in_them_and_they_are_not_here(repo, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    base, other = images.path("base"), images.path("media")
+    jobs = [replace(CELL, image=base), replace(job(prompt="unseen"), image=base), Job("make_coffee", {}, image=other)]
+    found = total.estimate(Plan(tuple(jobs)), repo)
+    assert found.disk_gb["containers"] == 4 + 9
+    assert "images_gb.other" in {guess.key for guess in found.guesses}
+    assert re.search(r"^containers +13\.00$", show.text(found, "demo"), re.MULTILINE)
+    write(repo / other, "")
+    found = total.estimate(Plan(tuple(jobs)), repo)
+    assert found.disk_gb["containers"] == 4
+    assert "images_gb.other" not in {guess.key for guess in found.guesses}
+    none = total.estimate(Plan((CELL,)), repo)
+    assert "containers" not in none.disk_gb
+    assert "ontainers" not in show.text(none, "demo")
 
 
 def test_a_model_without_gpu_costs_cpu_hours(repo):
@@ -336,7 +355,7 @@ def test_the_text_names_all_that_matters(repo):
         assert re.search(rf"^{row} +1 +- +- +0\.07 +2\.00$", printed, re.MULTILINE)
     assert re.search(r"^m +1 +1 +10 +0\.00 +0\.07 +0\.06 +0\.15 +0\.30$", printed, re.MULTILINE)
     assert "At most, by the time limits: Slow $4, Fast $10." in printed
-    assert re.search(r"^containers +9\.00$", printed, re.MULTILINE)
+    assert re.search(r"^results +0\.01$", printed, re.MULTILINE)
     assert "config/models/m.yaml\n    cost.kilotoken_s = 0.5: arithmetic\n" in printed
     assert printed == show.text(total.estimate(plan, repo), "demo")
     assert "nothing to do" in show.text(total.estimate(Plan(()), repo), "demo")
@@ -354,7 +373,18 @@ def test_the_repository_says_what_its_parts_cost(monkeypatch):
     rules = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "rules").glob("*.smk"))
     known = set(re.findall(r"^rule (\w+):", rules, re.MULTILINE))
     assert set(hardware["rules"]) - {"other"} <= known, "no rule of this name"
-    assert known - set(images.of_rules(ROOT / "rules")) == {"run_cell", "run_shard"}, "they run in their model's image"
+
+
+def test_every_image_that_was_built_has_its_size(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    known = config.read("config/hardware.yaml", "config/schemas/hardware.schema.yaml")["images_gb"]
+    catalogue = images.catalogue()["images"]
+    assert set(known) - {"other"} <= set(catalogue), "no image of this name"
+    built = {name for name, image in catalogue.items() if image["digest"]}
+    measured = {name for name, figure in known.items() if figure["source"] == "measured"}
+    assert measured == built, "a size is measured where there is a file to measure"
+    for name in filter(images.has, built):
+        assert known[name]["value"] == round(Path(images.path(name)).stat().st_size / 1e9, 2), name
 
 
 def test_a_corrected_cost_asks_no_question_again():

@@ -12,7 +12,7 @@ from scripts.lib.errors import EngineError
 
 def line(number, rule="run_cell", makes=1):
     about = {"id": number, "rule": rule, "wildcards": {}, "threads": 1, "resources": {"runtime": 5}, "makes": makes}
-    return json.dumps({"job": about}) + "\n"
+    return json.dumps({"job": {**about, "image": "containers/a.sif"}}) + "\n"
 
 
 def test_a_plan_is_read_whole_or_not_at_all():
@@ -20,7 +20,7 @@ def test_a_plan_is_read_whole_or_not_at_all():
     plan = planned.read(text)
     assert [one.rule for one in plan.jobs] == ["run_cell"] * 3, "a target is a name, not work"
     assert (plan.groups, plan.alone) == (1, 1)
-    assert plan.jobs[0].limit_h == 5 / 60
+    assert (plan.jobs[0].limit_h, plan.jobs[0].image) == (5 / 60, "containers/a.sif")
     with pytest.raises(EngineError, match="counts 4 jobs and showed 3"):
         planned.read('{"total": 4}\n' + line(1) + line(2) + line(3))
     assert planned.read("") == Plan(())
