@@ -2,118 +2,72 @@
 
 Each image is made as a folder by `apptainer build`, then packed into a .sif whose bytes depend on nothing but the
 folder's content (see pack.py). Its digest goes into images.yaml and, shortened, into the file's name, which rules use.
+Where a digest is recorded already, an image with other bytes is refused, unless --record (or --newest-debs) asks for it.
 
 The root of all images is Debian: from the registry, at the digest in images.yaml, or, where no registry answers, made
 by mmdebstrap from the packages' mirror that this machine uses. Which of the two, the image's labels say.
 
 examples:
-  containers/build.sh base tables          these two
-  containers/build.sh --missing all        whatever is not here yet
+  containers/build.sh base tables          these two, which must come out as recorded
+  containers/build.sh --missing all        whatever is not here yet, or was made from another base or other locks
+  containers/build.sh --record ocr         after a change of its lock, its .def or its base: take what comes out
   containers/build.sh --newest-debs ocr    with what Debian's mirror has today, rewriting envs/<image>.debs
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import re
+import shlex
 import shutil
+import ssl
 import subprocess
 import sys
-import urllib.error
-import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from containers import pack
+from containers import debian, pack
+from containers.debian import CACHE
 from containers.pack import call
 from scripts.lib import cli, images
 from scripts.lib.errors import ConfigError, EngineError
 from scripts.lib.files import write_text
 
 WORK = images.FOLDER / ".build"
-CACHE = images.FOLDER / ".cache"
 ENVS = Path("envs")
 LABEL = "org.text-in-video"
-REGISTRY = "https://registry-1.docker.io/v2/"
 TORCH_CPU = "https://download.pytorch.org/whl/cpu"
+AUTHORITIES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
+"""Where Debian and Red Hat keep the certificates of authorities, should Python name no file."""
 
 
-def registry_answers() -> bool:
-    """Whether Docker Hub can be reached (it asks for a token, which is an answer)."""
-    try:
-        urllib.request.urlopen(REGISTRY, timeout=10)
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def debian_root(base: dict[str, Any], log: Path) -> Path:
-    """A Debian root made here from the packages' mirror, once."""
-    root = CACHE / f"debian-{base['suite']}"
-    if root.is_dir():
-        return root
-    if not shutil.which("mmdebstrap"):
-        raise EngineError(
-            "no container registry answers and mmdebstrap is not here: install it (apt install mmdebstrap)"
-        )
-    print("base: no registry answers; making a Debian root from the package mirror (about a minute)", file=sys.stderr)
-    partial = CACHE / f"debian-{base['suite']}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    tar = (CACHE / "debian.tar").absolute()
-    # The hook leaves no trace of the mirror: install.sh is told where packages come from.
-    forget = (
-        'rm -rf "$1"/etc/apt/sources.list* "$1"/var/lib/apt/lists "$1"/var/cache/apt;'
-        ' mkdir -p "$1"/etc/apt/sources.list.d "$1"/var/lib/apt/lists/partial "$1"/var/cache/apt/archives/partial'
-    )
-    call(
-        [
-            "mmdebstrap",
-            "--variant=minbase",
-            f"--customize-hook={forget}",
-            base["suite"],
-            str(tar),
-            *mirrors(base["suite"]),
-        ],
-        log,
-    )
-    # No device nodes: they cannot be unpacked in a user namespace, and apptainer brings its own.
-    call(["tar", "-C", str(partial), "--exclude=./dev/*", "--no-same-owner", "-xf", str(tar)], log)
-    tar.unlink()
-    partial.rename(root)
-    return root
-
-
-def mirrors(suite: str) -> list[str]:
-    """Where Debian's packages come from: this machine's own list if it runs that release, else Debian's.
-
-    Sources that are not Debian's (a vendor's list) are left out.
-    """
-    folder = Path("/etc/apt/sources.list.d")
-    own = [Path("/etc/apt/sources.list"), *(sorted(folder.iterdir()) if folder.is_dir() else [])]
-    for file in own:
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
-        if re.search(rf"^Suites:.*\b{suite}\b", text, re.M):
-            uris = re.findall(r"^URIs:\s*(\S+)\s*\nSuites:\s*(.+)$", text, re.M)
-            return [f"deb {uri} {one} main" for uri, ones in uris for one in ones.split()]
-        lines = re.findall(rf"^deb (?:\[[^]]*\] )?(\S+) ({suite}\S*) ", text, re.M)
-        if lines:
-            return [f"deb {uri} {one} main" for uri, one in lines]
-    return [
-        f"deb http://deb.debian.org/debian {suite} main",
-        f"deb http://deb.debian.org/debian {suite}-updates main",
-        f"deb http://deb.debian.org/debian-security {suite}-security main",
-    ]
+@contextmanager
+def alone() -> Iterator[None]:
+    """One build at a time in this folder: a second one waits, as do what it writes there and in images.yaml."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another build is running in {WORK}: waiting for it", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            print(f"{WORK} has no locks ({error.strerror}): start no second build meanwhile", file=sys.stderr)
+        images.catalogue.cache_clear()  # it may have recorded a digest
+        pack.HELD.append(file.fileno())
+        try:
+            yield
+        finally:
+            pack.HELD.clear()
 
 
 def prepare(name: str, newest_debs: bool, log: Path) -> Path:
     """The folder that is bound at /opt/build: tools, locks, and where to get packages. Holds this machine's settings,
-    so it is never inside the image."""
+    so it is never inside the image, others cannot read them, and it goes when the image is built."""
     spec = images.spec(name)
     folder = WORK / name / "opt"
-    shutil.rmtree(folder, ignore_errors=True)
     for part in ("locks", "wheels", "cache", "home"):
         (folder / part).mkdir(parents=True)
     (CACHE / "uv").mkdir(parents=True, exist_ok=True)
@@ -124,21 +78,38 @@ def prepare(name: str, newest_debs: bool, log: Path) -> Path:
         shutil.copy2(ENVS / f"{lock}.lock", folder / "locks")
     if "torch_cpu" in spec.get("locks", []):
         os.link(torch_wheel(log), folder / "wheels" / torch_wheel(log).name)
-    authorities = Path(os.environ.get("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt"))
-    shutil.copy2(authorities, folder / "authorities.pem")
-    index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL") or ""
-    settings = [
-        f"SOURCE_DATE_EPOCH={images.catalogue()['epoch']}",
-        "export SSL_CERT_FILE=/opt/build/authorities.pem GIT_SSL_CAINFO=/opt/build/authorities.pem",
-        "export UV_CACHE_DIR=/opt/build/cache",
-        *([f"export UV_DEFAULT_INDEX='{index}'"] if index else []),
-    ]
-    write_text(folder / "settings", "\n".join(settings) + "\n")
+    known = authorities()
+    (folder / "authorities.pem").write_bytes(known)
+    private(folder / "settings", settings(bool(known)))
     write_text(folder / "debs", "\n".join(wanted_debs(name, newest_debs)) + "\n" if spec.get("debs") else "")
     suite = images.catalogue()["bases"]["debian"]["suite"]
-    write_text(folder / "sources.list", "\n".join(mirrors(suite)) + "\n")
+    private(folder / "sources.list", debian.mirrors(suite))
     write_text(folder / "sources", "".join(f"{s['name']} {s['url']} {s['commit']}\n" for s in spec.get("sources", [])))
     return folder
+
+
+def settings(authorities: bool) -> list[str]:
+    """What install.sh reads first. The index may be an address with a password."""
+    index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL")
+    known = "SSL_CERT_FILE=/opt/build/authorities.pem GIT_SSL_CAINFO=/opt/build/authorities.pem"
+    return [
+        f"SOURCE_DATE_EPOCH={images.catalogue()['epoch']}",
+        "export UV_CACHE_DIR=/opt/build/cache",
+        *([f"export {known}"] if authorities else []),
+        *([f"export UV_DEFAULT_INDEX={shlex.quote(index)}"] if index else []),
+    ]
+
+
+def private(file: Path, lines: list[str]) -> None:
+    """Write a new file that only its owner can read."""
+    file.touch(0o600)
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def authorities() -> bytes:
+    """The certificates that this machine trusts, such as its company's; none where it says nothing of its own."""
+    files = filter(None, (ssl.get_default_verify_paths().cafile, *AUTHORITIES))
+    return next((Path(file).read_bytes() for file in files if Path(file).is_file()), b"")
 
 
 def wanted_debs(name: str, newest: bool) -> list[str]:
@@ -179,16 +150,26 @@ def torch_wheel(log: Path) -> Path:
 
 def base_of(name: str, local_root: bool, log: Path) -> tuple[str, str, str]:
     """(apptainer's bootstrap agent, what it starts from, how the labels call it)."""
+    base, names = images.spec(name)["base"], base_names(name)
+    if base in images.catalogue()["images"]:
+        images.check_file(base)
+        return "localimage", images.path(base), names[0]
+    source = images.catalogue()["bases"][base]
+    if "suite" in source and (local_root or not debian.registry_answers()):
+        return "localimage", str(debian.make_root(source, log)), names[1]
+    if not source["digest"]:
+        raise ConfigError(f"{images.IMAGES}: base '{base}' has no digest; write the one of {source['from']} there")
+    return "docker", f"{source['from'].rsplit(':', 1)[0]}@{source['digest']}", names[0]
+
+
+def base_names(name: str) -> list[str]:
+    """How the labels may call an image's base: Debian is the same release from the registry or from a mirror."""
     base = images.spec(name)["base"]
     if base in images.catalogue()["images"]:
-        digest = images.check_file(base)
-        return "localimage", images.path(base), f"{base}@{digest}"
+        return [f"{base}@{images.spec(base)['digest']}"]
     source = images.catalogue()["bases"][base]
-    if not source.get("digest"):
-        raise ConfigError(f"{images.IMAGES}: base '{base}' has no digest; write the one of {source['from']} there")
-    if "suite" in source and (local_root or not registry_answers()):
-        return "localimage", str(debian_root(source, log)), f"debian {source['suite']} from a package mirror"
-    return "docker", f"{source['from'].rsplit(':', 1)[0]}@{source['digest']}", f"{source['from']}@{source['digest']}"
+    mirrored = [f"debian {source['suite']} from a package mirror"] if "suite" in source else []
+    return [f"{source['from']}@{source['digest']}", *mirrored]
 
 
 def labels(name: str, base: str) -> dict[str, str]:
@@ -201,6 +182,21 @@ def labels(name: str, base: str) -> dict[str, str]:
         f"{LABEL}.locks": "sha256:" + locks.hexdigest(),
         **{f"{LABEL}.source.{one['name']}": f"{one['url']} {one['commit']}" for one in spec.get("sources", [])},
     }
+
+
+def labels_for(name: str, found: dict[str, str]) -> dict[str, str]:
+    """What an image's labels should be, given those ``found`` in it: they say which of its bases it stands on."""
+    base = found.get(f"{LABEL}.base", "")
+    names = base_names(name)
+    return labels(name, base if base in names else names[0])
+
+
+def missing(name: str) -> bool:
+    """Whether the image is not here, or was made from another base, other locks or other sources than today's."""
+    if not images.has(name):
+        return True
+    found = pack.read_labels(Path(images.path(name)))
+    return not labels_for(name, found).items() <= found.items()
 
 
 def record(name: str, digest: str) -> None:
@@ -219,83 +215,134 @@ def record(name: str, digest: str) -> None:
 
 
 def build(name: str, args: argparse.Namespace) -> None:
-    """One image, from its .def to a .sif named by its digest."""
-    log = WORK / name / "build.log"
-    log.unlink(missing_ok=True)
+    """One image, from its .def to a .sif named by its digest.
+
+    Raises:
+        EngineError: a step failed, or other bytes came out than are recorded.
+    """
     base = images.spec(name)["base"]
-    if base in images.catalogue()["images"] and not images.has(base):
+    if base in images.catalogue()["images"] and missing(base):
         build(base, args)
+    folder = WORK / name
+    log = folder / "build.log"
+    log.unlink(missing_ok=True)
+    # What a killed build of this image has left.
+    for left in [folder / "opt", folder / "root", folder / "tmp", *folder.glob("build-temp-*")]:
+        remove(left)
     agent, start, called = base_of(name, args.local_root, log)
-    before = images.spec(name)["digest"]
-    opt = prepare(name, args.newest_debs, log)
-    root = WORK / name / "root"
     print(f"{name}: building on {called}", file=sys.stderr)
-    remove(root, log)
+    try:
+        opt = prepare(name, args.newest_debs, log)
+        run_apptainer(name, agent, start, log)
+        debs = (opt / "debs.installed").read_text(encoding="utf-8")
+        check_debs(name, debs, args.newest_debs)
+        file = pack.pack(
+            folder / "root", folder / f"{name}.sif", labels(name, called), images.catalogue()["epoch"], log
+        )
+    finally:
+        for made in ("opt", "root", "tmp"):
+            remove(folder / made)
+    accept(name, file, debs, args)
+
+
+def run_apptainer(name: str, agent: str, start: str, log: Path) -> None:
+    """From the .def to the folder `root`.
+
+    Raises:
+        EngineError: it failed.
+    """
+    opt, root, temporary = ((WORK / name / part).absolute() for part in ("opt", "root", "tmp"))
     command = [
         *("apptainer", "build", "--force", "--sandbox", "--fakeroot"),
-        *("--bind", f"{opt.absolute()}:/opt/build", "--bind", f"{(CACHE / 'uv').absolute()}:/opt/build/cache"),
+        *("--bind", f"{opt}:/opt/build", "--bind", f"{(CACHE / 'uv').absolute()}:/opt/build/cache"),
         # Libraries that the .def's test imports write here, as they would in a job.
-        *("--bind", f"{(opt / 'home').absolute()}:/cache"),
+        *("--bind", f"{opt / 'home'}:/cache"),
         *("--build-arg", f"AGENT={agent}", "--build-arg", f"BASE={start}"),
         *(str(root), str(images.FOLDER / f"{name}.def")),
     ]
     # Apptainer unpacks into its temporary folder, and /tmp is often too small.
-    temporary = (WORK / name / "tmp").absolute()
     temporary.mkdir(parents=True, exist_ok=True)
-    call(command, log, env={**os.environ, "APPTAINER_TMPDIR": str(temporary), "TMPDIR": str(temporary)})
-    keep_debs(name, opt, args.newest_debs)
-    file = pack.pack(root, WORK / name / f"{name}.sif", labels(name, called), images.catalogue()["epoch"], log)
-    digest = images.digest(file)
+    try:
+        call(command, log, env={**os.environ, "APPTAINER_TMPDIR": str(temporary), "TMPDIR": str(temporary)})
+    except EngineError as error:
+        hint = "; if the registry is at fault, --local-root makes the base from a package mirror"
+        raise EngineError(f"{error}{hint if agent == 'docker' else ''}") from None
+
+
+def accept(name: str, file: Path, debs: str, args: argparse.Namespace) -> None:
+    """Take a built .sif, and record its digest where none is or a new one is asked for.
+
+    Raises:
+        EngineError: it is not what is recorded, and --record is not given; the file stays where it is.
+    """
+    before, digest = images.spec(name)["digest"], images.digest(file)
+    if before and before != digest and not (args.record or args.newest_debs):
+        raise EngineError(
+            f"{name}: other bytes ({digest[:19]}) than {images.IMAGES} records ({before[:19]}); kept as {file}; "
+            f"if they are meant to differ, run containers/build.sh --record {name}"
+        )
+    lock = ENVS / f"{name}.debs"
+    if images.spec(name).get("debs") and (args.newest_debs or not lock.is_file()):
+        write_text(lock, debs)
     target = Path(images.file_name(name, digest))
     file.replace(target)
-    record(name, digest)
-    remove(root, log)
-    said = (
-        "new" if not before else "the same bytes as recorded" if before == digest else f"other bytes than {before[:19]}"
-    )
+    if before != digest:
+        record(name, digest)
+    said = "new" if not before else "the same bytes as recorded" if before == digest else f"no longer {before[:19]}"
     print(f"{name}: {target} ({target.stat().st_size / 1e6:,.0f} MB; {said})", file=sys.stderr)
 
 
-def keep_debs(name: str, opt: Path, newest: bool) -> None:
-    """Compare the Debian packages inside with envs/<name>.debs, or write that file where it is asked for or missing.
+def check_debs(name: str, installed: str, newest: bool) -> None:
+    """Compare the Debian packages inside with envs/<name>.debs, if they were to be those.
 
     Raises:
         EngineError: a package of the lock is absent or in another version.
     """
-    if not images.spec(name).get("debs"):
-        return
     lock = ENVS / f"{name}.debs"
-    installed = (opt / "debs.installed").read_text(encoding="utf-8")
-    if newest or not lock.is_file():
-        write_text(lock, installed)
-    elif lost := sorted(set(lock.read_text(encoding="utf-8").split()) - set(installed.split())):
+    if newest or not images.spec(name).get("debs") or not lock.is_file():
+        return
+    if lost := sorted(set(lock.read_text(encoding="utf-8").split()) - set(installed.split())):
         raise EngineError(f"{name}: not installed as {lock} says: {', '.join(lost[:5])}; build with --newest-debs")
 
 
-def remove(folder: Path, log: Path) -> None:
-    """Remove an image's folder; files of other users inside it go through the namespace that made them."""
+def remove(folder: Path) -> None:
+    """Remove a folder of a build, with what users of its namespace own in there.
+
+    Raises:
+        EngineError: it is still there.
+    """
     if folder.is_dir():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            raise EngineError(f"{folder} cannot be removed; see {log}, then remove it by hand")
+            raise EngineError(
+                f"{folder} cannot be removed: run `unshare --map-auto --map-root-user rm -rf {folder}`, or as root"
+            )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Build the images named on the command line."""
     arguments = cli.parser(__doc__)
     arguments.add_argument("names", nargs="+", metavar="NAME", help="images of images.yaml, or all")
-    arguments.add_argument("--missing", action="store_true", help="only those whose file is not here")
-    arguments.add_argument("--newest-debs", action="store_true", help="Debian packages in today's versions")
+    arguments.add_argument(
+        "--missing", action="store_true", help="only those that are not here or have another base or other locks"
+    )
+    arguments.add_argument("--record", action="store_true", help="take and record what comes out, whatever is recorded")
+    arguments.add_argument(
+        "--newest-debs", action="store_true", help="Debian packages in today's versions; implies --record"
+    )
     arguments.add_argument("--local-root", action="store_true", help="do not ask a registry, make the Debian root here")
 
     def step(args: argparse.Namespace) -> None:
         names = list(images.catalogue()["images"]) if args.names == ["all"] else args.names
         for name in names:
             images.spec(name)
-        for name in names:
-            if not (args.missing and images.has(name)):
-                build(name, args)
+        for program in ("apptainer", "mksquashfs"):
+            pack.need(program)  # now, and not after minutes
+        with alone():
+            for name in names:
+                if not args.missing or missing(name):
+                    build(name, args)
 
     return cli.run(step, arguments, argv)
 

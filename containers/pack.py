@@ -7,8 +7,11 @@ a fixed order, and the header's random id and times are blanked.
 
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +19,46 @@ from scripts.lib.errors import EngineError
 
 LABELS = ".singularity.d/labels.json"
 # SIF header: launch line (32 bytes), magic, version and architecture (16), id (16), time of creation and of change (8
-# each), two counts, and where the table of descriptors starts. A descriptor's own two times come after 41 bytes.
-ID, TABLE, DESCRIPTOR_TIMES = 48, 96, 41
+# each), two counts, and where the table of descriptors starts. A descriptor has its object's place in the file after 17
+# bytes and its own two times after 41.
+ID, TABLE, PLACE, DESCRIPTOR_TIMES = 48, 96, 17, 41
+REMEDY = {
+    "apptainer": "install Apptainer 1.2 or newer",
+    "mksquashfs": "install squashfs-tools",
+    "unsquashfs": "install squashfs-tools",
+    "mmdebstrap": "install mmdebstrap, or build where a container registry answers",
+}
+HELD: list[int] = []
+"""Descriptors that commands inherit: the lock of a build whose own process was killed holds until its last command ends."""
+
+
+def need(program: str) -> None:
+    """Whether a program is on this machine.
+
+    Raises:
+        EngineError: it is not; the message says what to install.
+    """
+    if not shutil.which(program):
+        raise EngineError(f"{program} is not here: {REMEDY.get(program, 'install it')} (containers/README.md)")
 
 
 def call(command: list[str], log: Path, **more: Any) -> None:
-    """Run a command with its output in ``log``.
+    """Run a command with its output in ``log``, where addresses lose their user and password.
 
     Raises:
-        EngineError: it failed; the message ends with its last lines.
+        EngineError: it is not here, or it failed; the message ends with its last lines.
     """
+    need(command[0])
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as out:
-        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False, **more)
-    if done.returncode:
-        tail = " | ".join(log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-4:])
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "pass_fds": HELD, "text": True} | more
+    with (
+        log.open("a", encoding="utf-8", buffering=1) as out,
+        subprocess.Popen(command, encoding="utf-8", errors="replace", **settings) as process,
+    ):
+        for line in process.stdout or ():
+            out.write(re.sub(r"(://)[^/\s]*@", r"\1***@", line))
+    if process.returncode:
+        tail = " | ".join(log.read_text(encoding="utf-8").strip().splitlines()[-4:])
         raise EngineError(f"{command[0]} failed, see {log}: {tail}")
 
 
@@ -40,6 +68,20 @@ def set_labels(root: Path, labels: dict[str, str]) -> None:
     found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     kept = {key: value for key, value in found.items() if not key.startswith("org.label-schema")}
     file.write_text(json.dumps(kept | labels, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_labels(sif: Path) -> dict[str, str]:
+    """The labels inside a .sif, read without running it; none where it is not such a file."""
+    with tempfile.TemporaryDirectory() as folder, sif.open("rb") as file:
+        try:
+            (table,) = struct.unpack_from("<q", file.read(TABLE + 8), TABLE)
+            file.seek(table + PLACE)
+            (place,) = struct.unpack("<q", file.read(8))
+            command = ["unsquashfs", "-no-progress", "-no-xattrs", "-offset", str(place), "-dest", f"{folder}/root"]
+            call([*command, str(sif), LABELS], Path(folder, "log"))
+            return dict(json.loads(Path(folder, "root", LABELS).read_text(encoding="utf-8")))
+        except (struct.error, OSError, ValueError, EngineError):
+            return {}
 
 
 def clamp_times(root: Path, epoch: int) -> None:
