@@ -2,7 +2,7 @@
 
 Each image is made as a folder by `apptainer build`, then packed into a .sif whose bytes depend on nothing but the
 folder's content (see pack.py). Its digest goes into images.yaml and, shortened, into the file's name, which rules use.
-Where a digest is recorded already, an image with other bytes is refused, unless --record (or --newest-debs) asks for it.
+Where a digest is recorded already, other bytes are refused, unless --record (or --newest-debs) asks for them.
 
 The root of all images is Debian: from the registry, at the digest in images.yaml, or, where no registry answers, made
 by mmdebstrap from the packages' mirror that this machine uses. Which of the two, the image's labels say.
@@ -25,7 +25,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from containers import debian, pack
@@ -60,7 +60,7 @@ def alone() -> Iterator[None]:
         try:
             yield
         finally:
-            pack.HELD.clear()
+            pack.HELD.remove(file.fileno())
 
 
 def prepare(name: str, newest_debs: bool, log: Path) -> Path:
@@ -88,14 +88,14 @@ def prepare(name: str, newest_debs: bool, log: Path) -> Path:
     return folder
 
 
-def settings(authorities: bool) -> list[str]:
+def settings(certificates: bool) -> list[str]:
     """What install.sh reads first. The index may be an address with a password."""
     index = os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("PIP_INDEX_URL")
     known = "SSL_CERT_FILE=/opt/build/authorities.pem GIT_SSL_CAINFO=/opt/build/authorities.pem"
     return [
         f"SOURCE_DATE_EPOCH={images.catalogue()['epoch']}",
         "export UV_CACHE_DIR=/opt/build/cache",
-        *([f"export {known}"] if authorities else []),
+        *([f"export {known}"] if certificates else []),
         *([f"export UV_DEFAULT_INDEX={shlex.quote(index)}"] if index else []),
     ]
 
@@ -241,7 +241,8 @@ def build(name: str, args: argparse.Namespace) -> None:
         )
     finally:
         for made in ("opt", "root", "tmp"):
-            remove(folder / made)
+            with suppress(EngineError):  # an error of the build itself says more; the next build tries again
+                remove(folder / made)
     accept(name, file, debs, args)
 
 
@@ -314,10 +315,10 @@ def remove(folder: Path) -> None:
     if folder.is_dir():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, stderr=subprocess.DEVNULL)
         shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists() and shutil.which("unshare"):
+            subprocess.run(["unshare", "--map-auto", "--map-root-user", "rm", "-rf", str(folder)], check=False)
         if folder.exists():
-            raise EngineError(
-                f"{folder} cannot be removed: run `unshare --map-auto --map-root-user rm -rf {folder}`, or as root"
-            )
+            raise EngineError(f"{folder} cannot be removed: it holds files of other users; remove it as root")
 
 
 def main(argv: list[str] | None = None) -> int:

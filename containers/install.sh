@@ -15,6 +15,9 @@ if [ -s /opt/build/debs ]; then
   rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old
   rm -f /var/log/dpkg.log /var/log/alternatives.log /var/log/bootstrap.log /var/cache/ldconfig/aux-cache /etc/machine-id
   rm -rf /var/log/apt/* /var/lib/dpkg/*-old
+  # Which packages were asked for and which followed: the one thing that differs between a build that makes
+  # envs/<image>.debs and one that follows it.
+  : > /var/lib/apt/extended_states
 fi
 dpkg-query -W -f '${Package}=${Version}\n' | LC_ALL=C sort > /opt/build/debs.installed
 

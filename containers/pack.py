@@ -13,7 +13,6 @@ import struct
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from scripts.lib.errors import EngineError
 
@@ -29,7 +28,7 @@ REMEDY = {
     "mmdebstrap": "install mmdebstrap, or build where a container registry answers",
 }
 HELD: list[int] = []
-"""Descriptors that commands inherit: the lock of a build whose own process was killed holds until its last command ends."""
+"""Descriptors that commands inherit: the lock of a killed build holds until its last command has ended."""
 
 
 def need(program: str) -> None:
@@ -42,7 +41,7 @@ def need(program: str) -> None:
         raise EngineError(f"{program} is not here: {REMEDY.get(program, 'install it')} (containers/README.md)")
 
 
-def call(command: list[str], log: Path, **more: Any) -> None:
+def call(command: list[str], log: Path, env: dict[str, str] | None = None) -> None:
     """Run a command with its output in ``log``, where addresses lose their user and password.
 
     Raises:
@@ -50,10 +49,17 @@ def call(command: list[str], log: Path, **more: Any) -> None:
     """
     need(command[0])
     log.parent.mkdir(parents=True, exist_ok=True)
-    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "pass_fds": HELD, "text": True} | more
     with (
         log.open("a", encoding="utf-8", buffering=1) as out,
-        subprocess.Popen(command, encoding="utf-8", errors="replace", **settings) as process,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            env=env,
+            pass_fds=HELD,
+        ) as process,
     ):
         for line in process.stdout or ():
             out.write(re.sub(r"(://)[^/\s]*@", r"\1***@", line))

@@ -1,7 +1,8 @@
 """Check the images on this machine against images.yaml and the locks: file, digest, labels, packages inside.
 
 A line per image. `ok`, `not built` (no digest is recorded) and `elsewhere` (recorded, but its file is not on this
-machine) are no errors unless the image was asked for by name; anything else is.
+machine) are no errors unless the image was asked for by name; anything else is. Images that images.yaml no longer names
+are listed as stale.
 
 examples:
   python -m containers.verify              every image
@@ -9,7 +10,6 @@ examples:
 """
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -18,7 +18,8 @@ from pathlib import Path
 from packaging.version import Version
 from spython.main import Client
 
-from containers.build import ENVS, LABEL
+from containers import pack
+from containers.build import ENVS, labels_for
 from scripts.lib import cli, images
 from scripts.lib.errors import ConfigError, EngineError
 
@@ -34,8 +35,9 @@ def inside(file: Path, command: list[str]) -> str:
     """What a command prints inside an image.
 
     Raises:
-        EngineError: it failed there.
+        EngineError: it failed there, or Apptainer is not here.
     """
+    pack.need("apptainer")
     answer = Client.execute(str(file), command, options=["--cleanenv", "--no-home"], return_result=True, quiet=True)
     text = answer["message"] if isinstance(answer["message"], str) else "".join(answer["message"])
     if answer["return_code"]:
@@ -62,18 +64,13 @@ def compare(kind: str, wanted: dict[str, str], found: dict[str, str], extra: boo
 
 def problems(name: str) -> list[str]:
     """Everything that is not as images.yaml and the locks say; empty when all is."""
-    spec = images.spec(name)
     file = Path(images.path(name))
     try:
         images.check_file(name)
     except ConfigError as error:
         return [str(error)]
     labels = json.loads(inside(file, ["cat", "/.singularity.d/labels.json"]))
-    locks = hashlib.sha256(b"".join((ENVS / f"{lock}.lock").read_bytes() for lock in spec.get("locks", []))).hexdigest()
-    wanted = {f"{LABEL}.image": name, f"{LABEL}.locks": f"sha256:{locks}"}
-    if spec["base"] in images.catalogue()["images"]:
-        wanted[f"{LABEL}.base"] = f"{spec['base']}@{images.spec(spec['base'])['digest']}"
-    found = compare("label", wanted, labels, extra=False)
+    found = compare("label", labels_for(name, labels), labels, extra=False)
     listed = json.loads(inside(file, ["/opt/venv/bin/python", "-c", LIST_PACKAGES]))
     # 1.002 and 1.2 are one version.
     packages = {package: str(Version(version)) for package, version in listed.items()}
@@ -86,6 +83,12 @@ def problems(name: str) -> list[str]:
     return found
 
 
+def stale() -> list[Path]:
+    """Image files here that images.yaml no longer names."""
+    named = {images.path(name) for name in images.catalogue()["images"]}
+    return sorted(file for file in images.FOLDER.glob("*.sif") if str(file) not in named)
+
+
 def _pairs(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.split())
 
@@ -96,20 +99,25 @@ def main(argv: list[str] | None = None) -> int:
     arguments.add_argument("names", nargs="*", metavar="NAME", help="images that must be here; default: all that are")
 
     def step(args: argparse.Namespace) -> None:
-        bad = 0
+        bad = []
         for name in args.names or images.catalogue()["images"]:
             digest = images.spec(name)["digest"]
             if not args.names and not (digest and images.has(name)):
                 print(f"{name}: {'elsewhere' if digest else 'not built'}")
                 continue
             wrong = problems(name)
-            bad += bool(wrong)
+            bad += [name] if wrong else []
             print(
                 f"{name}: {'; '.join(wrong[:8]) + (' …' if wrong[8:] else '') if wrong else f'ok ({digest[:19]})'}",
                 flush=True,
             )
+        for file in stale():
+            print(f"{file}: stale, can be removed")
         if bad:
-            raise ConfigError(f"{bad} image{'s' * (bad > 1)} not as {images.IMAGES} and the locks say (above)")
+            raise ConfigError(
+                f"{len(bad)} image{'s' * (len(bad) > 1)} not as {images.IMAGES} and the locks say (above): "
+                f"run `containers/build.sh {' '.join(bad)}`, or copy the files from where they were built"
+            )
 
     return cli.run(step, arguments, argv)
 

@@ -1,59 +1,21 @@
-"""The catalogue of images, the check before a run, and the builder's pure parts."""
+"""The catalogue of images, and the check before a run."""
 
-import hashlib
 import json
 import os
-import shutil
-import struct
-from pathlib import Path
 
 import pytest
 
-from containers import build, pack
 from scripts.lib import images
 from scripts.lib.errors import ConfigError
 from scripts.lib.files import sha256
-from tests.conftest import ROOT
-
-CATALOGUE = """# a comment that stays
-epoch: 1796000000
-bases:
-  debian: {from: debian, digest: "", suite: bookworm}
-images:
-  base:
-    base: debian
-    # why these
-    locks: [base]
-    debs: [python3]
-    digest: ""
-  ocr:
-    base: base
-    locks: [ocr]
-    digest: "sha256:%s"
-""" % ("ab" * 32)
-ONE, TWO = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+from tests.unit.image_sample import CATALOGUE, catalogue_in, image
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder with a catalogue of two images and no file of either."""
-    (tmp_path / "containers").mkdir()
-    (tmp_path / "containers" / "images.yaml").write_text(CATALOGUE, encoding="utf-8")
-    (tmp_path / images.SCHEMA).parent.mkdir(parents=True)
-    shutil.copy(ROOT / images.SCHEMA, tmp_path / images.SCHEMA)
     monkeypatch.chdir(tmp_path)
-    images.catalogue.cache_clear()
-    yield tmp_path
-    images.catalogue.cache_clear()
-
-
-def image(name: str, content: bytes):
-    """Write an image file and record its digest; returns its path."""
-    digest = "sha256:" + hashlib.sha256(content).hexdigest()
-    build.record(name, digest)
-    file = Path(images.path(name))
-    file.write_bytes(content)
-    return file
+    yield from catalogue_in(tmp_path)
 
 
 def test_a_file_is_named_by_its_digest(here):
@@ -65,22 +27,6 @@ def test_a_file_is_named_by_its_digest(here):
 def test_an_unknown_image_is_refused_with_the_nearest_name(here):
     with pytest.raises(ConfigError, match="did you mean 'ocr'"):
         images.path("oct")
-
-
-def test_recording_a_digest_leaves_the_rest_of_the_file(here):
-    build.record("base", ONE)
-    text = (here / "containers" / "images.yaml").read_text(encoding="utf-8")
-    assert text == CATALOGUE.replace('    digest: ""', f'    digest: "{ONE}"')
-    build.record("base", TWO)
-    assert images.spec("base")["digest"] == TWO
-    assert images.spec("ocr")["digest"] == "sha256:" + "ab" * 32
-
-
-def test_an_image_without_a_digest_line_is_refused(here):
-    file = here / "containers" / "images.yaml"
-    file.write_text(CATALOGUE.replace('    digest: ""\n', ""), encoding="utf-8")
-    with pytest.raises(ConfigError, match="digest"):
-        build.record("base", ONE)
 
 
 def test_an_image_that_nobody_built_is_named_with_the_remedy(here):
@@ -141,46 +87,6 @@ def test_a_broken_catalogue_is_one_line(here, change, said):
     with pytest.raises(ConfigError, match=said) as caught:
         images.path("base")
     assert "\n" not in str(caught.value)
-
-
-def sif(identity: bytes, moment: int) -> bytes:
-    """The header and first descriptor of a SIF, as far as they matter here."""
-    header = b"#!/usr/bin/env run-singularity\n\0" + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + identity
-    header += struct.pack("<qq", moment, moment) + struct.pack("<qqqqqq", 47, 48, 128, 28080, 28208, 5)
-    descriptor = (
-        struct.pack("<ibiiiqqq", 0x4004, 1, 1, 1, 0, 28208, 5, 10) + struct.pack("<qq", moment, moment) + b"name"
-    )
-    return header.ljust(128, b"\0") + descriptor + b"data"
-
-
-def test_two_headers_that_differ_in_id_and_time_become_one(tmp_path):
-    files = [tmp_path / "a.sif", tmp_path / "b.sif"]
-    files[0].write_bytes(sif(b"i" * 16, 1_796_000_000))
-    files[1].write_bytes(sif(b"j" * 16, 1_796_000_777))
-    assert files[0].read_bytes() != files[1].read_bytes()
-    for file in files:
-        pack.blank_header(file)
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert files[0].read_bytes() == sif(bytes(16), 0), "nothing else has changed"
-
-
-def test_times_are_cut_and_older_ones_stay(tmp_path):
-    for name, moment in (("old", 1000), ("new", 5000)):
-        (tmp_path / "sub").mkdir(exist_ok=True)
-        (tmp_path / "sub" / name).write_text(name)
-        os.utime(tmp_path / "sub" / name, (moment, moment))
-    (tmp_path / "sub" / "link").symlink_to("absent")
-    pack.clamp_times(tmp_path, 3000)
-    found = {path.name: int(path.lstat().st_mtime) for path in [tmp_path / "sub", *(tmp_path / "sub").iterdir()]}
-    assert found == {"sub": 3000, "old": 1000, "new": 3000, "link": 3000}
-
-
-def test_labels_lose_what_changes_with_every_build(tmp_path):
-    (tmp_path / ".singularity.d").mkdir()
-    file = tmp_path / pack.LABELS
-    file.write_text(json.dumps({"org.label-schema.build-date": "today", "title": "x"}), encoding="utf-8")
-    pack.set_labels(tmp_path, {"ours": "1"})
-    assert json.loads(file.read_text(encoding="utf-8")) == {"title": "x", "ours": "1"}
 
 
 def test_a_record_names_the_image_it_was_made_in(here, monkeypatch):
