@@ -13,7 +13,9 @@ include: "rules/lookups.smk"
 
 # Images with other bytes than containers/images.yaml names, or none, end a run here; `-n` does without them.
 onstart:
+    or_stop(inside_job.prepare, workflow)
     if IN_CONTAINERS and not workflow.touch:
+        or_stop(images.make_cache)
         or_stop(images.check_files, {job.container_img_url for job in workflow.dag.needrun_jobs()})
 
 

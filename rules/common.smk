@@ -7,7 +7,7 @@ from pathlib import Path
 sys.path.insert(0, workflow.basedir)
 
 # Snakemake runs the Snakefile inside its own module: a name imported here must not hide one of its own.
-from scripts.cluster import inside_job, job_status
+from scripts.cluster import inside_job
 from scripts.lib import cells, config as files, errors, images, plan, triggers
 from scripts.models import ADAPTERS
 
@@ -26,11 +26,9 @@ def load_all(kind):
     return {name: or_stop(files.load, kind, name) for name in files.names(kind)}
 
 
-# On a cluster: our sacct is found first, and a Slurm job runs its steps itself.
-job_status.put_on_path(workflow.basedir)
-inside_job.run_steps_directly()
 IN_CONTAINERS = any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
-if IN_CONTAINERS and not workflow.dryrun:
+# On a node too, whose disk may be another; where a run starts, `onstart` makes it, so that a dry run makes nothing.
+if IN_CONTAINERS and not workflow.is_main_process:
     or_stop(images.make_cache)
 
 or_stop(images.catalogue)

@@ -8,7 +8,9 @@ time the run waits for ever. profiles/slurm/bin/sacct is found before the cluste
 It asks squeue, which knows every job that slurmctld still holds, and the real sacct, which knows the others where
 accounting is on. Nobody answers: prints nothing, which the plugin reads as "no news". Only what is final is said to be
 final: a job that was pushed off its node and is queued again is pending. A job that was seen and that neither of the
-two knows any more is FAILED after a while, so that it is done again and never taken for done.
+two knows any more is FAILED after a while, so that it is done again and never taken for done. Where accounting says
+that it is alive, it is not lost: it may be on another cluster, whose squeue is not asked. No more is done for runs on
+several clusters (`--clusters`): with the same number on two of them, or without accounting, jobs are mixed up or lost.
 
 Runs as a plain file, with nothing but Python's standard library. Questions of other kinds go to the real sacct.
 """
@@ -39,12 +41,21 @@ FINAL = {
 }
 AGAIN = {"NODE_FAIL", "PREEMPTED", "REVOKED", "REQUEUED"}
 """What accounting also writes of a job that is queued again: slurmctld's word is needed to call one of them final."""
+ALIVE = {"PENDING", "RUNNING", "SUSPENDED"}
+"""What accounting says of a job that is not over. Where it is wrong for ever: `sacctmgr show runawayjobs` mends it."""
 ASK_S = 20.0
 """Two commands of so many seconds stay under the plugin's own limit of a minute for one query."""
 LOST_S = 120.0
 """For so long a job may be missing from squeue, without accounting knowing its end, before it counts as lost."""
+OURS = Path("profiles", "slurm", "bin")
+"""Where our sacct lies in a clone."""
 MEMORY = Path(".snakemake/slurm_jobs")
 """Which jobs were seen alive, per run, so that one that vanishes is noticed."""
+
+GUARD = "TEXT_IN_VIDEO_SACCT"
+"""Set for the commands asked here: one that leads back here by the PATH is told so, and not asked for ever."""
+PYTHON = "TEXT_IN_VIDEO_PYTHON"
+"""Names the Python for profiles/slurm/bin/sacct."""
 
 States = dict[str, str]
 
@@ -52,17 +63,27 @@ States = dict[str, str]
 def ask(*command: str) -> str | None:
     """A command's output, or None where it fails, is absent or takes too long."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=ASK_S, check=False, env={**os.environ, GUARD: "1"}
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
 
 
 def real_sacct() -> str | None:
-    """The next sacct on the PATH that is not the command that came here."""
-    ours = (Path(__file__).resolve().parents[2] / "profiles" / "slurm" / "bin").resolve()
-    others = [one for one in os.environ.get("PATH", "").split(os.pathsep) if one and Path(one).resolve() != ours]
-    return shutil.which("sacct", path=os.pathsep.join(others))
+    """The first sacct on the PATH that is not this workflow's, whichever clone it lies in."""
+    for folder in filter(None, os.environ.get("PATH", "").split(os.pathsep)):
+        found = shutil.which("sacct", path=folder)
+        if found and not _is_ours(Path(found).resolve()):
+            return found
+    return None
+
+
+def _is_ours(sacct: Path) -> bool:
+    """Whether a command is a clone's ``profiles/slurm/bin/sacct``."""
+    clone = sacct.parents[3] if len(sacct.parents) > 3 else sacct.parent
+    return sacct.parts[-4:-1] == OURS.parts and (clone / "scripts" / "cluster" / Path(__file__).name).is_file()
 
 
 def parse(answer: str) -> States:
@@ -79,7 +100,7 @@ def parse(answer: str) -> States:
 def merge(queue: States | None, accounts: States | None, missing_since: dict[str, float], now: float) -> States:
     """What to say of each job, from the answers of squeue and sacct (None: no answer).
 
-    ``missing_since`` holds the jobs seen alive so far, with the time since when squeue does not know them (0: it does).
+    ``missing_since`` holds the jobs seen alive so far, with the time since when they are missed (0: they are not).
     It is brought up to date.
     """
     said: States = {}
@@ -93,6 +114,9 @@ def merge(queue: States | None, accounts: States | None, missing_since: dict[str
                 said[job] = FINAL[state]
             elif queue is None:
                 said[job] = "PENDING" if state in AGAIN else state
+            elif state in ALIVE and job in (accounts or {}):
+                said[job] = state
+                missing_since[job] = 0.0
             else:
                 missing_since[job] = missing_since.get(job) or now
                 said[job] = "FAILED" if now - missing_since[job] >= LOST_S else "PENDING"
@@ -164,15 +188,18 @@ def option(query: list[str], *names: str) -> str | None:
     return None
 
 
-def put_on_path(root: Path | str) -> None:
-    """Let this process and its children find our sacct first. Called while rules are read; idle without Slurm."""
-    folder = str(Path(root) / "profiles" / "slurm" / "bin")
-    if shutil.which("sbatch") and folder not in os.environ["PATH"].split(os.pathsep):
+def put_on_path() -> None:
+    """Let this process and its children find our sacct first. Called when a run that goes to Slurm starts."""
+    folder = str(Path(__file__).resolve().parents[2] / OURS)
+    if folder not in os.environ["PATH"].split(os.pathsep):
         os.environ["PATH"] = folder + os.pathsep + os.environ["PATH"]
-        os.environ["SNAKEMAKE_PYTHON"] = sys.executable
+    os.environ[PYTHON] = sys.executable
 
 
 def main(query: list[str]) -> int:
+    if os.environ.get(GUARD):
+        print("error: the cluster's sacct leads back to this workflow's; mend the PATH", file=sys.stderr)
+        return 1
     run = option(query, "--name")
     wanted = option(query, "--format", "-o") or ""
     if run and "state" in wanted.lower():
@@ -190,7 +217,7 @@ def main(query: list[str]) -> int:
     if not sacct:
         print("error: this cluster has no sacct command", file=sys.stderr)
         return 1
-    return os.execv(sacct, [sacct, *query])
+    return os.execve(sacct, [sacct, *query], {**os.environ, GUARD: "1"})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ TRIAL = re.compile(r"debug|devel|\bdev\b|test|interact|jupyter|login|visu|\bviz\
 """Partitions for trying things out: they let a user run a job or two, and would win every short job."""
 MIG = re.compile(r"\d+g\.\d+gb", re.IGNORECASE)
 """A slice of a GPU, as Slurm's gres.conf names it."""
+GONE = {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "UNKNOWN", "FUTURE", "MAINT"}
+"""States of nodes that do not come back by themselves; those switched off to save power come back for a job."""
 
 
 @dataclass(frozen=True)
@@ -94,37 +96,26 @@ def minutes(time: str) -> int | None:
 def gpus(gres: str) -> dict[str, int]:
     """GPUs by type from a node's ``Gres=``: ``gpu:a100:4(S:0-1),nvme:1`` has four of type a100."""
     found: dict[str, int] = {}
-    for name, count in re.findall(r"(?:^|,)gpu(?::([A-Za-z][^:,()]*|\d+g\.[^:,()]*))?:(\d+)", gres):
+    for name, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+))?:(\d+)(?=[(,]|$)", gres):
         found[name] = found.get(name, 0) + int(count)
     return found
 
 
 def nodes(text: str) -> list[Node]:
-    """``scontrol --oneliner show node``."""
+    """``scontrol --oneliner show node``. One whose CPUs or memory Slurm does not say has 0 CPUs and is not used."""
     found = []
     for one in records(text, "NodeName"):
         state = one.get("State", "UNKNOWN")
-        words = set(re.split(r"[+*~#!%$@^-]", state))
-        # Nodes switched off to save power come back for a job; the others do not come back by themselves.
-        gone = words & {
-            "DOWN",
-            "DRAIN",
-            "DRAINED",
-            "DRAINING",
-            "FAIL",
-            "FAILING",
-            "ERROR",
-            "UNKNOWN",
-            "FUTURE",
-            "MAINT",
-        }
+        cpus = number(one.get("CPUEfctv") or one.get("CPUTot", ""))
+        mem_mb = number(one.get("RealMemory", ""))
+        known = bool(cpus and mem_mb)
         found.append(
             Node(
                 name=one["NodeName"],
-                cpus=int(one.get("CPUEfctv") or one["CPUTot"]),
-                mem_mb=int(one["RealMemory"]) - int(one.get("MemSpecLimit", "0")),
+                cpus=cpus if cpus and known else 0,
+                mem_mb=mem_mb - (number(one.get("MemSpecLimit", "")) or 0) if mem_mb and known else 0,
                 gpus=gpus(one.get("Gres", "")),
-                usable=not gone,
+                usable=known and not GONE & set(re.split(r"[+*~#!%$@^-]", state)),
                 state=state,
                 partitions=tuple(filter(None, one.get("Partitions", "").split(","))),
             )
@@ -203,7 +194,7 @@ def offers(
             "none of your accounts may use it": bool(
                 part.accounts is not None and accounts and not part.accounts & accounts
             ),
-            f"none of its {len(here)} nodes is up": not usable,
+            f"none of its {len(here)} nodes is up and of known size": not usable,
             f"has no GPU of type {gpu}": others,
             "by its name, it is for trying things out": only is None and bool(TRIAL.search(part.name)),
         }

@@ -11,6 +11,7 @@ the repository.
 
 import argparse
 import getpass
+import json
 import os
 import re
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from scripts.cluster import site
 from scripts.lib import cli
-from scripts.lib.errors import EngineError
+from scripts.lib.errors import ConfigError, EngineError
 from scripts.lib.files import write_text
 
 QUESTIONS = {
@@ -31,6 +32,10 @@ MOST_CORES = 16
 """No rule asks for more threads (profiles/slurm)."""
 MOST_JOBS = 100
 """What profiles/slurm says."""
+GPU_TYPE = re.compile(r"[A-Za-z0-9_.]+")
+"""Names that the executor plugin takes as gpu_model; it fails each submission with another."""
+NO_NAMES = {"y", "n", "yes", "no", "true", "false", "on", "off", "null"}
+"""Words that YAML reads as something else than text."""
 SHORTEST_MEMORY_S = 200
 """squeue must know a finished job at least so long where accounting does not."""
 
@@ -52,6 +57,12 @@ def ask(command: list[str], optional: bool = False) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
+def quoted(name: str) -> str:
+    """A name as YAML reads it back: in quotes where it could be a number, a truth value or a sign (0123, on)."""
+    plain = re.fullmatch(r"[A-Za-z_][\w.-]*", name, re.ASCII) and name.lower() not in NO_NAMES
+    return name if plain else json.dumps(name)
+
+
 def partition_file(offers: list[site.Offer]) -> str:
     """The plugin's partition file: the limits of each partition, and why the others are not in it."""
     lines = [
@@ -69,7 +80,7 @@ def partition_file(offers: list[site.Offer]) -> str:
             for word, holds in (("the default", part.default), ("jobs can be pushed off", part.preemptible))
             if holds
         ]
-        lines.append(f"  {part.name}:" + (f"  # {', '.join(marks)}" if marks else ""))
+        lines.append(f"  {quoted(part.name)}:" + (f"  # {', '.join(marks)}" if marks else ""))
         if part.minutes is not None:
             lines.append(f"    max_runtime: {part.minutes}  # minutes; MaxTime in `scontrol show partition`")
         lines.append(f"    max_mem_mb: {offer.mem_mb}  # RealMemory less MemSpecLimit in `scontrol show node`")
@@ -78,7 +89,7 @@ def partition_file(offers: list[site.Offer]) -> str:
             lines.append(f"    max_nodes: {part.max_nodes}  # MaxNodes in `scontrol show partition`")
         if offer.gpus:
             lines.append(f"    max_gpu: {max(offer.gpus.values())}  # per node; Gres in `scontrol show node`")
-            models = sorted(kind for kind in offer.gpus if kind)
+            models = sorted(quoted(kind) for kind in offer.gpus if kind)
             if models:
                 lines.append(f"    available_gpu_models: [{', '.join(models)}]  # Gres in `scontrol show node`")
     return "\n".join(lines) + "\n"
@@ -109,16 +120,17 @@ def profile_file(offers: list[site.Offer], account: site.Association | None, gpu
         "# Jobs with more threads are cut to it, and batches of short jobs run in layers of it.",
         f"cores: {min(MOST_CORES, largest)}",
     ]
-    if account and account.max_submit is not None and account.max_submit < MOST_JOBS:
+    if account and account.max_submit and account.max_submit < MOST_JOBS:
         lines += [
             "# MaxSubmitJobs of your account (`sacctmgr show user ... withassoc`).",
             f"jobs: {account.max_submit}",
         ]
     if account:
-        lines += ["# `sacctmgr show user ... withassoc`.", "default-resources:", f"  slurm_account: {account.account}"]
+        lines += ["# `sacctmgr show user ... withassoc`.", "default-resources:"]
+        lines += [f"  slurm_account: {quoted(account.account)}"]
     if gpu:
         lines += [f"# From --gpu {gpu}, one of the types in `scontrol show node`; jobs without a GPU ask for 0 of it."]
-        lines += ["set-resources:", *(f"  {rule}:\n    gpu_model: {gpu}" for rule in rules)]
+        lines += ["set-resources:", *(f"  {rule}:\n    gpu_model: {quoted(gpu)}" for rule in rules)]
     return "\n".join(lines) + "\n"
 
 
@@ -160,6 +172,26 @@ def decisions(offers: list[site.Offer], config: str, gpu: str | None, notes: lis
         )
 
 
+def check_gpu(gpu: str, offers: list[site.Offer]) -> None:
+    """Whether jobs can ask for the type of GPU that the user named.
+
+    Raises:
+        ConfigError: the executor plugin takes no such name.
+        EngineError: the partitions used have none.
+    """
+    if not GPU_TYPE.fullmatch(gpu):
+        raise ConfigError(
+            f"--gpu {gpu}: the executor plugin takes only letters, digits, '_' and '.' in a GPU's type;"
+            " leave --gpu out, and choose by --partitions or, in the profile, by a feature of the nodes:"
+            " `set-resources: RULE: constraint: FEATURE` (`sinfo --format='%N %f'`)"
+        )
+    if not any(gpu in offer.gpus for offer in offers if not offer.left_out):
+        types = sorted({kind for offer in offers for kind in offer.gpus if kind})
+        raise EngineError(
+            f"no GPU of type '{gpu}' in the partitions used; the cluster has {', '.join(types) or 'none'}"
+        )
+
+
 def step(args: argparse.Namespace) -> None:
     answers = {name: ask(command) for name, command in QUESTIONS.items()}
     user = args.user or getpass.getuser()
@@ -168,18 +200,20 @@ def step(args: argparse.Namespace) -> None:
     found = site.associations(known)
     notes: list[str] = []
     account = choose_account(found, args.account, notes)
+    if account and account.max_submit == 0:
+        notes.append(f"MaxSubmitJobs of account {account.account} is 0: it takes no jobs now; `jobs` is not written")
     allowed = {account.account} if account else set()
     only = set(args.partitions.split(",")) if args.partitions else None
-    offers = site.offers(site.partitions(answers["partitions"]), site.nodes(answers["nodes"]), allowed, args.gpu, only)
-    used = [offer for offer in offers if not offer.left_out]
-    if not used:
+    machines = site.nodes(answers["nodes"])
+    offers = site.offers(site.partitions(answers["partitions"]), machines, allowed, args.gpu, only)
+    if all(offer.left_out for offer in offers):
         told = "; ".join(f"{offer.partition.name}: {offer.left_out}" for offer in offers) or "Slurm names none"
         raise EngineError(f"no partition that this workflow could use ({told}); name some with --partitions")
-    if args.gpu and not any(args.gpu in offer.gpus for offer in used):
-        types = sorted({kind for offer in offers for kind in offer.gpus if kind})
-        raise EngineError(
-            f"no GPU of type '{args.gpu}' in the partitions used; the cluster has {', '.join(types) or 'none'}"
-        )
+    if args.gpu:
+        check_gpu(args.gpu, offers)
+    unknown = [node.name for node in machines if not node.cpus]
+    if unknown:
+        notes.append(f"nodes left out, for Slurm does not say their CPUs or memory: {', '.join(unknown)}")
     decisions(offers, answers["config"], args.gpu, notes)
     rules = gpu_rules(Path(__file__).parents[2])
     write_text(args.out / "partitions.yaml", partition_file(offers))

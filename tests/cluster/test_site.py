@@ -16,10 +16,11 @@ SNAKEFILE = f"""
 import sys
 
 sys.path.insert(0, {str(ROOT)!r})
-from scripts.cluster import inside_job, job_status
+from scripts.cluster import inside_job
 
-job_status.put_on_path({str(ROOT)!r})
-inside_job.run_steps_directly()
+
+onstart:
+    inside_job.prepare(workflow)
 
 
 rule run_cell:

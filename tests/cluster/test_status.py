@@ -18,10 +18,11 @@ SNAKEFILE = f"""
 import sys
 
 sys.path.insert(0, {str(ROOT)!r})
-from scripts.cluster import inside_job, job_status
+from scripts.cluster import inside_job
 
-job_status.put_on_path({str(ROOT)!r})
-inside_job.run_steps_directly()
+
+onstart:
+    inside_job.prepare(workflow)
 
 
 rule work:
@@ -36,12 +37,28 @@ rule work:
 
 rule score_cell:
     output: "scores/{{model}}/{{number}}.txt",
-    resources: mem_mb=200, runtime=5, attempt=1,
+    resources:
+        mem_mb=200,
+        runtime=lambda wildcards: 9 if (wildcards.model, wildcards.number) == ("u", "0") else 5,
+        attempt=1,
     shell: "{sys.executable} step.py quick {{resources.attempt}} {{resources.mem_mb}} {{output}}"
 
 
 rule scores:
     input: expand("scores/m/{{number}}.txt", number=range(12)),
+    localrule: True
+
+
+# In the batch of score_cell, and first in its Slurm job. Snakemake counts those of the same length as side by side.
+rule merge_shards:
+    output: "heavy/{{model}}/{{number}}.txt",
+    priority: 10
+    resources: mem_mb=600, runtime=lambda wildcards: 9 if wildcards.number == "0" else 5, attempt=1,
+    shell: "{sys.executable} step.py heavy {{resources.attempt}} {{resources.mem_mb}} {{output}}"
+
+
+rule uneven:
+    input: expand("{{folder}}/u/{{number}}.txt", folder=["heavy", "scores"], number=range(2)),
     localrule: True
 """
 STEP = """
@@ -56,9 +73,16 @@ with open("runs.txt", "a") as runs:
 if name == "big":
     held = b"x" * (400 << 20)
 end = time.monotonic() + 280
+if name == "quick":
+    pathlib.Path("light").touch()
+while name == "heavy" and not pathlib.Path("light").exists() and time.monotonic() < end - 260:
+    time.sleep(0.1)
 waits = name in ("held", "wide") or (name == "long" and attempt == "1")
 while waits and not pathlib.Path("go").exists() and time.monotonic() < end:
     time.sleep(0.1)
+if name == "heavy":
+    with open("runs.txt", "a") as runs:
+        runs.write("a heavy end\\n")
 pathlib.Path(output).write_text(os.environ["SLURM_JOB_ID"])
 """
 
@@ -194,6 +218,16 @@ def test_short_jobs_share_one_slurm_job_of_the_nodes_size(plain_lab, work, start
     (job,) = {one for one, *_ in starts(run)}
     asked = plain_lab.slurm("squeue", "--states=all", "--noheader", f"--jobs={job}", "--format=%C %m %l")
     assert asked.split() == ["2", "400M", "30:00"], "six layers of two, not the sum of twelve"
+
+
+def test_steps_of_a_batch_stay_within_its_memory(plain_lab, work, start_run):
+    run = start_run(plain_lab, "uneven")
+    run.finish()
+    job = starts(run)[0][0]
+    asked = plain_lab.slurm("squeue", "--states=all", "--noheader", f"--jobs={job}", "--format=%C %m")
+    assert asked.split() == ["2", "800M"], "two layers, each of a heavy step and a light one"
+    heavy = [memory for _, _, memory in starts(run) if memory in ("600", "end")]
+    assert heavy == ["600", "end"] * 2, "a heavy step waits for the other's end, though a CPU is free"
 
 
 def test_two_labs_side_by_side_and_stop_ends_only_one(plain_lab, tmp_path):

@@ -1,12 +1,14 @@
 """The stand-in for sacct: what each of Slurm's states becomes, and what is said when a part of Slurm is silent."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scripts.cluster import inside_job, job_status
+from scripts.cluster import job_status
 
 ROOT = Path(__file__).parents[2]
 QUERY = "sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime x --endtime now --name run"
@@ -66,15 +68,24 @@ def test_accounting_alone_can_end_a_job():
     assert verdict(None, "7|COMPLETED\n8|RUNNING", seen={"7": 0.0, "8": 0.0})[0] == {"7": "COMPLETED", "8": "RUNNING"}
 
 
-@pytest.mark.parametrize("sacct", [None, "", "7|RUNNING"])
+@pytest.mark.parametrize("sacct", [None, "", "8|RUNNING", "7|REQUEUED"])
 def test_a_job_that_vanished_is_failed_after_a_while_and_stays_so(sacct):
     said, memory = verdict("", sacct, seen={"7": 0.0}, now=1000.0)
-    assert said == {"7": "PENDING"}
+    assert said["7"] == "PENDING"
     said, memory = verdict("", sacct, seen=memory, now=1000.0 + job_status.LOST_S - 1)
-    assert said == {"7": "PENDING"}
+    assert said["7"] == "PENDING"
     said, memory = verdict("", sacct, seen=memory, now=1000.0 + job_status.LOST_S)
-    assert said == {"7": "FAILED"}
-    assert verdict("", sacct, seen=memory, now=5000.0)[0] == {"7": "FAILED"}, "asked again, the same answer"
+    assert said["7"] == "FAILED"
+    assert verdict("", sacct, seen=memory, now=5000.0)[0]["7"] == "FAILED", "asked again, the same answer"
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED"])
+def test_a_job_that_accounting_knows_to_be_alive_is_not_lost(state):
+    said, memory = verdict("", f"7|{state}", seen={"7": 0.0}, now=1000.0)
+    assert said == {"7": state}
+    said, memory = verdict("", f"7|{state}", seen=memory, now=1000.0 + 2 * job_status.LOST_S)
+    assert (said, memory) == ({"7": state}, {"7": 0.0}), "a job of another cluster, say"
+    assert verdict("", "", seen=memory, now=5000.0)[0] == {"7": "PENDING"}, "missed only from now on"
 
 
 def test_a_job_that_comes_back_is_no_longer_missed():
@@ -96,7 +107,7 @@ def call(tmp_path, programs, command):
     (tmp_path / "bin").mkdir(exist_ok=True)
     (tmp_path / ".snakemake").mkdir(exist_ok=True)
     path = stand_in(tmp_path / "bin", programs)
-    environment = {"PATH": path, "SNAKEMAKE_PYTHON": sys.executable}
+    environment = {"PATH": path, job_status.PYTHON: sys.executable}
     return subprocess.run(command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -131,43 +142,42 @@ def test_the_reason_of_an_end_is_told_once(tmp_path):
     assert call(tmp_path, programs, "sacct -j 7.1 --format=Reason --noheader").stdout.strip() == ""
 
 
-def test_a_machine_without_slurm_keeps_its_path(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("SNAKEMAKE_PYTHON", raising=False)
-    job_status.put_on_path(ROOT)
-    assert job_status.os.environ["PATH"] == str(tmp_path)
+def clone(folder, *names):
+    """Copies of what finds sacct, as in other clones of this repository; their PATH."""
+    for name in names:
+        for part in ("profiles/slurm/bin/sacct", "scripts/cluster/job_status.py"):
+            (folder / name / part).parent.mkdir(parents=True)
+            shutil.copy(ROOT / part, folder / name / part)
+    return os.pathsep.join(str(folder / name / job_status.OURS) for name in names)
 
 
-def test_with_slurm_ours_is_found_first_and_only_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", stand_in(tmp_path, {"sbatch": ""}).split(":", 1)[1])
-    monkeypatch.setenv("SNAKEMAKE_PYTHON", "")
-    job_status.put_on_path(ROOT)
-    job_status.put_on_path(ROOT)
-    folders = job_status.os.environ["PATH"].split(":")
-    assert folders[0] == str(ROOT / "profiles" / "slurm" / "bin")
-    assert len(folders) == len(set(folders))
-
-
-def test_a_job_runs_its_steps_itself(monkeypatch):
-    class Plugin:
-        class Executor:
-            def additional_general_args(self):
-                return "--executor slurm-jobstep --jobs 1"
-
-    monkeypatch.setitem(sys.modules, inside_job.PLUGIN, Plugin)
-    assert inside_job.run_steps_directly()
-    assert Plugin.Executor().additional_general_args() == "--executor local --cores ${SLURM_CPUS_PER_TASK:-1}"
-    monkeypatch.delitem(sys.modules, inside_job.PLUGIN)
-    assert not inside_job.run_steps_directly()
-
-
-def test_the_plugin_still_has_what_is_changed_in_it():
-    launcher = ROOT / ".venv" / "launcher" / "bin" / "python"
-    if not launcher.exists():
-        pytest.skip("no launcher: run `make setup`")
-    code = (
-        "import inspect, snakemake_executor_plugin_slurm as p;"
-        "print('--executor slurm-jobstep' in inspect.getsource(p.Executor.additional_general_args))"
+def ask_first(path):
+    environment = {"PATH": f"{path}:/usr/bin:/bin", job_status.PYTHON: sys.executable}
+    return subprocess.run(
+        ["sacct", "-j", "7"], env=environment, capture_output=True, text=True, check=False, timeout=30
     )
-    told = subprocess.run([launcher, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    assert told == "True\n"
+
+
+def test_two_clones_on_the_path_do_not_ask_each_other(tmp_path):
+    clones = clone(tmp_path, "one", "two")
+    (tmp_path / "bin").mkdir()
+    stand_in(tmp_path / "bin", {"sacct": 'echo "real: $*"'})
+    assert ask_first(f"{clones}:{tmp_path / 'bin'}").stdout == "real: -j 7\n"
+
+
+def test_a_command_that_leads_back_here_is_told_so(tmp_path):
+    (tmp_path / "bin").mkdir()
+    path = stand_in(tmp_path / "bin", {"sacct": 'exec sacct "$@"'})
+    done = ask_first(path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "mend the PATH" in done.stderr
+
+
+def test_ours_is_found_first_and_only_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(job_status.PYTHON, "")
+    job_status.put_on_path()
+    job_status.put_on_path()
+    assert os.environ["PATH"].split(os.pathsep) == [str(ROOT / job_status.OURS), str(tmp_path)]
+    assert os.environ[job_status.PYTHON] == sys.executable
+    assert shutil.which("sacct") == str(ROOT / job_status.OURS / "sacct")

@@ -6,19 +6,7 @@ import yaml
 from scripts.cluster import site, write_site
 from scripts.lib.errors import DataError, EngineError
 from tests.conftest import ROOT
-
-
-def node(name, parts, cpus=64, mem=512000, gres="(null)", state="IDLE", more=""):
-    return (
-        f"NodeName={name} Arch=x86_64 CoresPerSocket=32 CPUAlloc=0 CPUTot={cpus} AvailableFeatures=(null) Gres={gres}"
-        f" OS=Linux 5.14.0 #1 SMP RealMemory={mem} State={state} ThreadsPerCore=1 Partitions={parts} {more}"
-        " Comment=of the hall"
-    )
-
-
-def partition(name, time="2-00:00:00", more="State=UP Default=NO AllowAccounts=ALL RootOnly=NO MaxNodes=UNLIMITED"):
-    return f"PartitionName={name} AllowGroups=ALL MaxTime={time} MaxCPUsPerNode=UNLIMITED PreemptMode=OFF {more}"
-
+from tests.unit.cluster_sample import ask_made_up, node, partition
 
 A100 = {
     "partitions": [
@@ -52,20 +40,10 @@ H200 = {
         node("n2", "batch", cpus=8, gres="gpu:1g.18gb:7,gpu:h200:2"),
     ],
 }
-CONFIG = """Configuration data as of today
-AccountingStorageType   = accounting_storage/slurmdbd
-MinJobAge               = 300 sec
-"""
 
 
-def write(monkeypatch, tmp_path, cluster, *arguments, users="", config=CONFIG):
-    def ask(command, optional=False):
-        if command[0] == "sacctmgr":
-            return users
-        return config if command[-1] == "config" else "\n".join(cluster[f"{command[-1]}s"])
-
-    monkeypatch.setattr(write_site, "ask", ask)
-    status = write_site.main(["--out", str(tmp_path / "mine"), *arguments])
+def write(monkeypatch, tmp_path, cluster, *arguments, **answers):
+    status = ask_made_up(monkeypatch, tmp_path / "mine", cluster, *arguments, **answers)
     if status:
         return status
     files = [tmp_path / "mine" / name for name in ("partitions.yaml", "profile.v9+.yaml")]
@@ -93,7 +71,7 @@ def test_partitions_have_the_limits_of_their_nodes_and_the_others_are_left_out(m
     for name, reason in {
         "debug": "trying things out",
         "old": "not UP",
-        "broken": "none of its 1 nodes is up",
+        "broken": "none of its 1 nodes is up and of known size",
         "admin": "root only",
         "others": "none of your accounts",
     }.items():
@@ -118,6 +96,49 @@ def test_every_line_says_where_it_comes_from(monkeypatch, tmp_path):
 def test_the_number_of_jobs_follows_the_limit_of_the_account(monkeypatch, tmp_path):
     assert write(monkeypatch, tmp_path, A100, users="vision|vision|20\n")[1]["jobs"] == 20
     assert "jobs" not in write(monkeypatch, tmp_path, A100, users="vision|vision|5000\n")[1]
+
+
+def test_an_account_that_may_send_no_jobs_is_told_of(monkeypatch, tmp_path, capsys):
+    assert "jobs" not in write(monkeypatch, tmp_path, A100, users="vision|vision|0\n")[1]
+    assert "MaxSubmitJobs of account vision is 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "name", ["0123", "on", "Null", "1e3", "1.5", "a b", "~", "vision", "my-project", "3090", "1g.10gb"]
+)
+def test_names_are_text_to_whoever_reads_the_files(monkeypatch, tmp_path, name):
+    cluster = {"partitions": [partition(name.replace(" ", ""))], "nodes": [node("n1", name.replace(" ", ""))]}
+    parts, profile = write(monkeypatch, tmp_path, cluster, users=f"{name}|{name}|\n")
+    assert profile["default-resources"] == {"slurm_account": name}
+    assert list(parts["partitions"]) == [name.replace(" ", "")]
+
+
+@pytest.mark.parametrize("kind", ["3090", "2080ti", "1e3"])
+def test_types_of_gpus_are_text_too(monkeypatch, tmp_path, kind):
+    cluster = {"partitions": [partition("gpu")], "nodes": [node("n1", "gpu", gres=f"gpu:{kind}:4")]}
+    parts, profile = write(monkeypatch, tmp_path, cluster, "--gpu", kind)
+    assert parts["partitions"]["gpu"]["available_gpu_models"] == [kind]
+    assert profile["set-resources"]["run_cell"] == {"gpu_model": kind}
+
+
+def test_a_type_that_the_plugin_would_refuse_is_refused_here(monkeypatch, tmp_path, capsys):
+    kind = "a100-sxm4-80gb"
+    cluster = {"partitions": [partition("gpu")], "nodes": [node("n1", "gpu", gres=f"gpu:{kind}:4")]}
+    assert write(monkeypatch, tmp_path, cluster, "--gpu", kind) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "leave --gpu out" in told and "constraint" in told
+    assert not (tmp_path / "mine").exists()
+    assert write(monkeypatch, tmp_path, cluster)[0]["partitions"]["gpu"]["available_gpu_models"] == [kind]
+
+
+@pytest.mark.parametrize("lacks", ["CPUTot=64 ", "RealMemory=512000 "])
+@pytest.mark.parametrize("instead", ["", "CPUTot=N/A RealMemory=N/A "])
+def test_a_node_of_unknown_size_is_left_out_and_said(monkeypatch, tmp_path, capsys, lacks, instead):
+    silent = node("n2", "cpu").replace(lacks, instead)
+    cluster = {"partitions": [partition("cpu")], "nodes": [node("n1", "cpu", cpus=4, mem=8000), silent]}
+    parts, _ = write(monkeypatch, tmp_path, cluster)
+    assert parts["partitions"]["cpu"] == {"max_runtime": 2880, "max_mem_mb": 8000, "max_threads": 4}
+    assert "nodes left out, for Slurm does not say their CPUs or memory: n2" in capsys.readouterr().err
 
 
 def test_of_several_accounts_the_default_is_taken_and_said(monkeypatch, tmp_path, capsys):
@@ -184,27 +205,17 @@ def test_a_time_that_is_none_is_refused():
         ("(null)", {}),
         ("gpu:4", {"": 4}),
         ("gpu:a100:4(S:0-1)", {"a100": 4}),
+        ("gpu:2080ti:8", {"2080ti": 8}),
+        ("gpu:3090:4", {"3090": 4}),
+        ("gpu:tesla:2,gpu:3090:2(S:0-1)", {"tesla": 2, "3090": 2}),
+        ("gpu:a100-sxm4-80gb:4(S:0-1),gpu:4", {"a100-sxm4-80gb": 4, "": 4}),
+        ("gpu:a100", {}),
         ("gpu:h100:4,gpu:1g.10gb:7(S:0),shard:8", {"h100": 4, "1g.10gb": 7}),
         ("nvme:1,gpu:nvidia_h200:8(S:0,2)", {"nvidia_h200": 8}),
     ],
 )
 def test_gpus_of_a_node(gres, expected):
     assert site.gpus(gres) == expected
-
-
-@pytest.mark.parametrize("example", ["a100", "h100", "h200"])
-def test_the_examples_have_the_form_that_is_written(example):
-    folder = ROOT / "profiles" / "sites" / example
-    profile = yaml.safe_load((folder / "profile.v9+.yaml").read_text())
-    parts = yaml.safe_load((folder / "partitions.yaml").read_text())["partitions"]
-    assert profile["slurm-partition-config"] == "partitions.yaml"
-    assert set(profile) <= {"slurm-partition-config", "cores", "jobs", "default-resources", "set-resources"}
-    known = {"max_runtime", "max_mem_mb", "max_threads", "max_nodes", "max_gpu", "available_gpu_models"}
-    assert all(set(limits) <= known for limits in parts.values())
-    models = {model for limits in parts.values() for model in limits.get("available_gpu_models", [])}
-    wanted = {rule["gpu_model"] for rule in profile.get("set-resources", {}).values()}
-    assert wanted <= models
-    assert "made up" in (folder / "profile.v9+.yaml").read_text()
 
 
 def test_the_rules_that_can_ask_for_a_gpu_are_found():
