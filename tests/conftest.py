@@ -7,6 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing about whether it is right.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 ROOT = Path(__file__).parents[1]
 LAUNCHER = ROOT / ".venv" / "launcher" / "bin"
