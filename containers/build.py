@@ -263,8 +263,11 @@ def run_apptainer(name: str, agent: str, start: str, log: Path) -> None:
     ]
     # Apptainer unpacks into its temporary folder, and /tmp is often too small.
     temporary.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "APPTAINER_TMPDIR": str(temporary), "TMPDIR": str(temporary)}
+    # Root in a container sets it to run images; packages could not give their files to groups under it.
+    env.pop("APPTAINER_NO_PRIVS", None)
     try:
-        call(command, log, env={**os.environ, "APPTAINER_TMPDIR": str(temporary), "TMPDIR": str(temporary)})
+        call(command, log, env=env)
     except EngineError as error:
         hint = "; if the registry is at fault, --local-root makes the base from a package mirror"
         raise EngineError(f"{error}{hint if agent == 'docker' else ''}") from None

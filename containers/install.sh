@@ -18,6 +18,9 @@ if [ -s /opt/build/debs ]; then
   # Which packages were asked for and which followed: the one thing that differs between a build that makes
   # envs/<image>.debs and one that follows it.
   : > /var/lib/apt/extended_states
+  # The day on which each account was made.
+  sed -i -E "s/^([^:]*:[^:]*:)[0-9]+/\1$((SOURCE_DATE_EPOCH / 86400))/" /etc/shadow
+  rm -f /etc/shadow-
 fi
 dpkg-query -W -f '${Package}=${Version}\n' | LC_ALL=C sort > /opt/build/debs.installed
 

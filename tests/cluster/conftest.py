@@ -49,6 +49,13 @@ class Lab:
     def node(self) -> str:
         return self.slurm("sinfo", "--noheader", "--partition=cpu", "--format=%N").strip()
 
+    def resume(self) -> None:
+        """Put the node back to work. One that is down may have come back by itself, and then refuses to be resumed."""
+        command = ["scontrol", "update", f"nodename={self.node}", "state=resume"]
+        subprocess.run(command, env=self.environment, capture_output=True, timeout=30, check=False)
+        usable = ("idle", "mixed", "allocated", "completing")
+        wait_until(lambda: self.slurm("sinfo", "--noheader", "--partition=cpu", "--format=%T").strip() in usable, 60)
+
     def states(self) -> dict[str, str]:
         listed = self.slurm("squeue", "--states=all", "--noheader", "--format=%A %T")
         return dict(line.split() for line in listed.splitlines())

@@ -174,7 +174,7 @@ def test_jobs_wait_for_a_drained_node(plain_lab, work, start_run):
         run.wait_until(lambda: [s for job, s in plain_lab.states().items() if job not in before] == ["PENDING"])
         assert starts(run) == []
     finally:
-        plain_lab.slurm("scontrol", "update", node, "state=resume")
+        plain_lab.resume()
     run.finish()
     assert [attempt for _, attempt, _ in starts(run)] == ["1"]
 
@@ -188,7 +188,7 @@ def test_a_job_whose_node_fails_is_queued_again(plain_lab, work, start_run):
         job = starts(run)[0][0]
         run.wait_until(lambda: plain_lab.states()[job] == "PENDING")
     finally:
-        plain_lab.slurm("scontrol", "update", node, "state=resume")
+        plain_lab.resume()
     run.wait_until(lambda: len(starts(run)) == 2)
     let_go(run)
     run.finish()
