@@ -87,7 +87,7 @@ def drain_and_resume(lab, run: Workflow) -> None:
     node = f"nodename={lab.node}"
     lab.slurm("scontrol", "update", node, "state=drain", "reason=test")
     run.until(lambda: "PENDING" in lab.states().values())
-    lab.slurm("scontrol", "update", node, "state=resume")
+    lab.resume()
 
 
 def test_the_same_tables_through_slurm_and_containers_whatever_happens(finished, plain_lab, tmp_path):
