@@ -31,6 +31,9 @@ if [ -n "$wheels" ]; then
   /opt/build/uv pip sync --quiet --no-config --python /opt/venv/bin/python --require-hashes --link-mode copy \
     --find-links /opt/build/wheels --build-constraints /opt/build/build.lock $wheels
 fi
+# uv notes when it saw a wheel that came as a file.
+find /opt/venv -name uv_cache.json -delete
+find /opt/venv -name RECORD -exec sed -i '/uv_cache\.json/d' {} +
 # Then what is compiled against them, such as kernels for the torch that is now there.
 for lock in /opt/build/locks/*_source.lock; do
   [ -f "$lock" ] || continue
