@@ -112,12 +112,18 @@ def authorities() -> bytes:
     return next((Path(file).read_bytes() for file in files if Path(file).is_file()), b"")
 
 
+def locked_debs(name: str, newest: bool) -> list[str] | None:
+    """envs/<name>.debs, or None where today's versions are taken: they are asked for, or nothing is locked yet."""
+    lock = ENVS / f"{name}.debs"
+    if newest or not images.spec(name).get("debs") or not lock.is_file():
+        return None
+    return lock.read_text(encoding="utf-8").split()
+
+
 def wanted_debs(name: str, newest: bool) -> list[str]:
     """Debian packages to ask for: exactly those of envs/<name>.debs, or the image's own list in today's versions."""
-    lock = ENVS / f"{name}.debs"
-    if newest or not lock.is_file():
-        return list(images.spec(name)["debs"])
-    return lock.read_text(encoding="utf-8").split()
+    locked = locked_debs(name, newest)
+    return list(images.spec(name)["debs"]) if locked is None else locked
 
 
 def torch_wheel(log: Path) -> Path:
@@ -126,21 +132,9 @@ def torch_wheel(log: Path) -> Path:
     folder = CACHE / "wheels"
     if found := sorted(folder.glob(f"torch-{version}-cp311-*x86_64.whl")):
         return found[0]
-    command = [
-        *(
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--only-binary",
-            ":all:",
-            "--dest",
-            str(folder),
-        ),
-        *("--python-version", "3.11", "--platform", "manylinux_2_28_x86_64", f"torch=={version}"),
-    ]
+    wheel_of = ["--only-binary", ":all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *wheel_of, "--dest", str(folder)]
+    command += [f"torch=={version}"]
     try:
         call(command, log)  # where pip's own settings know a place
     except EngineError:
@@ -285,9 +279,8 @@ def accept(name: str, file: Path, debs: str, args: argparse.Namespace) -> None:
             f"{name}: other bytes ({digest[:19]}) than {images.IMAGES} records ({before[:19]}); kept as {file}; "
             f"if they are meant to differ, run containers/build.sh --record {name}"
         )
-    lock = ENVS / f"{name}.debs"
-    if images.spec(name).get("debs") and (args.newest_debs or not lock.is_file()):
-        write_text(lock, debs)
+    if images.spec(name).get("debs") and locked_debs(name, args.newest_debs) is None:
+        write_text(ENVS / f"{name}.debs", debs)
     target = Path(images.file_name(name, digest))
     file.replace(target)
     if before != digest:
@@ -302,10 +295,8 @@ def check_debs(name: str, installed: str, newest: bool) -> None:
     Raises:
         EngineError: a package of the lock is absent or in another version.
     """
-    lock = ENVS / f"{name}.debs"
-    if newest or not images.spec(name).get("debs") or not lock.is_file():
-        return
-    if lost := sorted(set(lock.read_text(encoding="utf-8").split()) - set(installed.split())):
+    if lost := sorted(set(locked_debs(name, newest) or ()) - set(installed.split())):
+        lock = ENVS / f"{name}.debs"
         raise EngineError(f"{name}: not installed as {lock} says: {', '.join(lost[:5])}; build with --newest-debs")
 
 

@@ -153,9 +153,15 @@ def make_cache() -> None:
 
 def running() -> str:
     """Digest of the image that this process runs in; empty outside of the images named here."""
-    inside = Path(os.environ.get("APPTAINER_CONTAINER", "")).name
-    digests = [one["digest"] for name, one in catalogue()["images"].items() if Path(path(name)).name == inside]
-    return str(digests[0]) if digests else ""
+    inside = os.environ.get("APPTAINER_CONTAINER")
+    if not inside:
+        return ""
+    return next((str(one["digest"]) for name, one in catalogue()["images"].items() if _is(name, inside)), "")
+
+
+def _is(name: str, file: str) -> bool:
+    """Whether a file, wherever it lies, has the name of an image's."""
+    return Path(path(name)).name == Path(file).name
 
 
 def check_files(paths: Iterable[str | None]) -> None:

@@ -69,6 +69,15 @@ class Workflow:
             self.process.wait()
 
 
+def run_to_end(lab, folder: Path) -> tuple[int, str]:
+    """Exit status and output of one run that nothing happens to."""
+    run = Workflow(lab, folder)
+    try:
+        return run.finish()
+    finally:
+        run.kill()
+
+
 def running(lab, rule: str) -> list[str]:
     """Slurm ids of running jobs of a rule, which the plugin writes into the job's comment."""
     listed = lab.slurm("squeue", "--states=running", "--noheader", "--format=%A %k")
@@ -128,11 +137,7 @@ def check_that_other_images_are_not_asked_for(lab, folder: Path) -> None:
     for name in ("ocr", "infer_cpu"):
         (folder / images.path(name)).unlink()
     (folder / "results" / "tables" / "smoke" / "signs.md").unlink()
-    run = Workflow(lab, folder)
-    try:
-        status, said = run.finish()
-    finally:
-        run.kill()
+    status, said = run_to_end(lab, folder)
     assert status == 0, said
     assert "make_table" in said
     assert "run_cell" not in said
@@ -153,11 +158,7 @@ def test_a_swapped_image_is_refused_before_any_job_starts(plain_lab, tmp_path):
     media.unlink()
     shutil.copy2(ROOT / images.path("base"), media)
     before = plain_lab.states()
-    run = Workflow(plain_lab, folder)
-    try:
-        status, said = run.finish()
-    finally:
-        run.kill()
+    status, said = run_to_end(plain_lab, folder)
     assert status == 1
     assert f"error: {images.path('media')} is not the image that containers/images.yaml names" in said
     assert "Traceback" not in said
@@ -168,11 +169,7 @@ def test_a_swapped_image_is_refused_before_any_job_starts(plain_lab, tmp_path):
 def test_an_image_that_is_not_here_is_named_before_any_job_starts(plain_lab, tmp_path):
     folder = checkout_with_images(tmp_path / "repo")
     (folder / images.path("ocr")).unlink()
-    run = Workflow(plain_lab, folder)
-    try:
-        status, said = run.finish()
-    finally:
-        run.kill()
+    status, said = run_to_end(plain_lab, folder)
     assert status == 1
     assert "run `containers/build.sh ocr`" in said
     assert not (folder / "resources").exists()
