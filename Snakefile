@@ -17,6 +17,8 @@ onstart:
     if IN_CONTAINERS and not workflow.touch:
         or_stop(images.make_cache)
         or_stop(images.check_files, {job.container_img_url for job in workflow.dag.needrun_jobs()})
+    for model in {job.wildcards.get("model") for job in workflow.dag.needrun_jobs()} & set(MODELS):
+        or_stop(pins.check, MODELS[model], UNPINNED)
 
 
 # What is asked for: the tables of config["tables"], each in five forms, and one report over all of them.

@@ -9,7 +9,7 @@ sys.path.insert(0, workflow.basedir)
 # Snakemake runs the Snakefile inside its own module: a name imported here must not hide one of its own.
 from scripts.cluster import inside_job
 from scripts.lib import cells, config as files, errors, images, plan, triggers
-from scripts.models import ADAPTERS
+from scripts.models import ADAPTERS, pins
 
 
 def or_stop(function, *args):
@@ -39,7 +39,10 @@ MODELS = load_all("model")
 or_stop(images.check_models, MODELS.values())
 SAMPLERS = load_all("sampler")
 RESOLUTIONS = load_all("resolution")
-PROMPTS = load_all("prompt")
+# The others are for making data sets and for judging.
+PROMPTS = {name: prompt for name, prompt in load_all("prompt").items() if prompt.get("task", "answer") == "answer"}
+UNPINNED = config.get("allow_unpinned", [])
+or_stop(plan.check_models, UNPINNED, MODELS)
 OCR = or_stop(files.read, "config/ocr.yaml", "config/schemas/ocr.schema.yaml")
 OCR_GPUS = int(OCR["engine"]["device"] == "gpu")
 or_stop(files.read, "config/keyframes.yaml", "config/schemas/keyframes.schema.yaml")
@@ -64,7 +67,7 @@ ORACLE_FRAMES = "answer_keyframes/native"
 for table in TABLES.values():
     for cell in or_stop(cells.table_cells, table):
         or_stop(cells.check_names, cell, KNOWN, f"table '{table['name']}'")
-    or_stop(plan.check_table, table, MODELS, PROMPTS, DATASETS)
+    or_stop(plan.check_table, table, plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS))
 
 
 def among(names):

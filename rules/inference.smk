@@ -10,11 +10,20 @@ CELL_INPUT = dict(
     frame_times="resources/datasets/{dataset}/frame_times.jsonl",
     frames="resources/frames/{dataset}/{sampler}.jsonl",
     ocr=cell_ocr,
+    scene_text=cell_scene_text,
+    crops=cell_crops,
     weights=cell_weights,
 )
 CELL_PARAMS = dict(
     ocr=lambda wildcards, input: option("ocr", input.ocr),
+    scene_text=lambda wildcards, input: option("scene-text", input.scene_text),
+    crops=lambda wildcards, input: option("crops", input.crops),
     weights=lambda wildcards, input: option("weights", input.weights),
+    unpinned=unpinned,
+    # Not inputs: another budget or price changes no answer.
+    remote="config/remote.yaml",
+    prices="config/prices.yaml",
+    spent="resources/cache/spent.jsonl",
     timeout_s=config["video_timeout_s"],
     seed=config["seed"],
     version=adapter_versions,
@@ -47,7 +56,8 @@ rule run_cell:
         "python -m scripts.infer.run_cell --model {input.model} --prompt {input.prompt}"
         " --resolution {input.resolution} --questions {input.questions} --videos {input.videos}"
         " --frame-times {input.frame_times} --frames {input.frames} {params.ocr} --ocr-settings {input.ocr_settings}"
-        " {params.weights} --workers {threads}"
+        " {params.scene_text} {params.crops} {params.weights} {params.unpinned} --remote {params.remote}"
+        " --prices {params.prices} --spent {params.spent} --workers {threads}"
         " --timeout-s {params.timeout_s} --seed {params.seed} --cache resources/cache/predictions"
         " --predictions {output.predictions} --log {log}"
 
@@ -77,7 +87,8 @@ rule run_shard:
         "python -m scripts.infer.run_shard --shard {wildcards.shard} --model {input.model} --prompt {input.prompt}"
         " --resolution {input.resolution} --questions {input.questions} --videos {input.videos}"
         " --frame-times {input.frame_times} --frames {input.frames} {params.ocr} --ocr-settings {input.ocr_settings}"
-        " {params.weights} --workers {threads}"
+        " {params.scene_text} {params.crops} {params.weights} {params.unpinned} --remote {params.remote}"
+        " --prices {params.prices} --spent {params.spent} --workers {threads}"
         " --timeout-s {params.timeout_s} --seed {params.seed} --cache resources/cache/predictions"
         " --predictions {output.predictions} --log {log}"
 
@@ -102,3 +113,30 @@ rule merge_shards:
     shell:
         "python -m scripts.infer.merge_shards --questions {input.questions} --shards {input.shards}"
         " --predictions {output.predictions} --log {log}"
+
+
+# Answers made elsewhere, from a file of the user's.
+rule fetch_predictions:
+    input:
+        model="config/models/{model}.yaml",
+        prompt="config/prompts/{prompt}.yaml",
+        questions="resources/datasets/{dataset}/questions.jsonl",
+        answers=lambda wildcards: MODELS[wildcards.model]["predictions"]["file"],
+    output:
+        predictions=f"results/predictions/{cells.PATTERN}/predictions.jsonl",
+    log:
+        f"logs/fetch_predictions/{cells.PATTERN}.log",
+    benchmark:
+        f"logs/benchmarks/fetch_predictions/{cells.PATTERN}.tsv"
+    wildcard_constraints:
+        model=among(models_elsewhere()),
+    container:
+        images.path("base")
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(10),
+    params:
+        version=versions("scripts/infer/fetch_predictions.py"),
+    shell:
+        "python -m scripts.infer.fetch_predictions --model {input.model} --prompt {input.prompt}"
+        " --questions {input.questions} --predictions {output.predictions} --log {log}"

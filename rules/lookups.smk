@@ -9,9 +9,14 @@ def models_of(weights):
     return [name for name, model in MODELS.items() if model["weights"]["kind"] == weights]
 
 
+def models_elsewhere():
+    """The models whose answers were made elsewhere."""
+    return [name for name, model in MODELS.items() if model["adapter"] == "predictions"]
+
+
 def models_of_shards(several):
-    """The models whose cells are made in several jobs, or in one."""
-    return [name for name in MODELS if (shards_of(name) > 1) == several]
+    """The models whose cells are made here, in several jobs or in one."""
+    return [name for name in MODELS if name not in models_elsewhere() and (shards_of(name) > 1) == several]
 
 
 def shards_of(model):
@@ -73,6 +78,58 @@ def cell_ocr(wildcards):
     )
 
 
+def cell_scene_text(wildcards):
+    """Text on the frames that the prompt tells: this workflow's reading at full resolution, or somebody else's."""
+    reading = PROMPTS[wildcards.prompt].get("scene_text")
+    if reading is None:
+        return []
+    if reading == "ocr":
+        return f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/native.jsonl"
+    return f"resources/scene_text/{wildcards.dataset}/{wildcards.sampler}/{reading}.jsonl"
+
+
+def cell_crops(wildcards):
+    """Enlarged text for the frames of a cell, where its resolution puts it there."""
+    enlarges = wildcards.resolution in resolutions_with_text() and PROMPTS[wildcards.prompt]["frames"] == "sampled"
+    if not enlarges or "frames" not in MODELS[wildcards.model]["needs"]:
+        return []
+    return f"resources/text_crops/{wildcards.dataset}/{wildcards.sampler}/{cut_like(wildcards.resolution)}.zip"
+
+
+def resolutions_with_text():
+    """The resolutions that enlarge the text on frames."""
+    return [name for name, resolution in RESOLUTIONS.items() if "scene_text" in resolution]
+
+
+def cut_like(name):
+    """The resolution whose enlarged text is this one's: how large it is put back makes no difference to cutting it."""
+    alike = lambda one: [(key, value) for key, value in one.items() if key not in ("title", "name", "scale")]
+    wanted = RESOLUTIONS[name]
+    return min(
+        other
+        for other in resolutions_with_text()
+        if alike(RESOLUTIONS[other] | {"scene_text": None}) == alike(wanted | {"scene_text": None})
+        and alike(RESOLUTIONS[other]["scene_text"]) == alike(wanted["scene_text"])
+    )
+
+
+def read_like(wildcards):
+    """Text on the same frames as shrunk by another resolution of this size, which need not be read twice."""
+    size = lambda one: (one["kind"], one.get("pixels"))
+    same = [name for name, one in RESOLUTIONS.items() if size(one) == size(RESOLUTIONS[wildcards.resolution])]
+    plain = sorted(set(same) - set(resolutions_with_text())) or [wildcards.resolution]
+    return f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{plain[0]}.jsonl"
+
+
+def enlarged_by(wildcards):
+    return RESOLUTIONS[wildcards.resolution]["scene_text"]["method"]
+
+
+def crops_weights(wildcards):
+    """The folder that the user puts DiffTSR's weights into (docs/super_resolution.md)."""
+    return "resources/models/difftsr" if enlarged_by(wildcards) == "difftsr" else []
+
+
 def cell_weights(wildcards):
     return [] if MODELS[wildcards.model]["weights"]["kind"] == "none" else f"resources/models/{wildcards.model}"
 
@@ -87,6 +144,11 @@ def sampler_input(need, path):
 def option(flag, files):
     """``--flag file`` for a command line, or nothing where there is no file."""
     return f"--{flag} {files}" if files else ""
+
+
+def unpinned(wildcards):
+    """A flag for models that the settings allow to run although nothing says which version of theirs it is."""
+    return "--allow-unpinned" if wildcards.model in UNPINNED else ""
 
 
 def versions(*modules):

@@ -19,8 +19,10 @@ rule fetch_model:
     params:
         model="config/models/{model}.yaml",
         weights=lambda wildcards: MODELS[wildcards.model]["weights"],
+        unpinned=unpinned,
     shell:
-        "python -m scripts.acquire.fetch_model --model {params.model} --out {output.weights} --log {log}"
+        "python -m scripts.acquire.fetch_model --model {params.model} {params.unpinned} --out {output.weights}"
+        " --log {log}"
 
 
 rule build_tiny_model:

@@ -50,6 +50,42 @@ rule extract_ocr:
         " --models {input.models} --cache resources/cache/ocr --ocr {output.ocr} --workers {threads} --log {log}"
 
 
+# Text on the frames enlarged, for resolutions that show it so: what is enlarged was found at that resolution.
+rule build_text_crops:
+    input:
+        resolution="config/resolutions/{resolution}.yaml",
+        videos="resources/datasets/{dataset}/videos.jsonl",
+        frame_times="resources/datasets/{dataset}/frame_times.jsonl",
+        frames="resources/frames/{dataset}/{sampler}.jsonl",
+        ocr=read_like,
+        weights=crops_weights,
+    output:
+        crops="resources/text_crops/{dataset}/{sampler}/{resolution}.zip",
+    log:
+        "logs/build_text_crops/{dataset}/{sampler}/{resolution}.log",
+    benchmark:
+        "logs/benchmarks/build_text_crops/{dataset}/{sampler}/{resolution}.tsv"
+    wildcard_constraints:
+        resolution=among(resolutions_with_text()),
+    container:
+        lambda wildcards: images.path("difftsr" if enlarged_by(wildcards) == "difftsr" else "media")
+    threads: 16
+    resources:
+        mem_mb=growing(16000),
+        runtime=growing(240),
+        gpu=lambda wildcards: int(enlarged_by(wildcards) == "difftsr"),
+    params:
+        weights=lambda wildcards, input: option("weights", input.weights),
+        timeout_s=config["video_timeout_s"],
+        seed=config["seed"],
+        version=versions("scripts/infer/text_crops.py", "scripts/ocr/difftsr.py"),
+    shell:
+        "python -m scripts.ocr.build_text_crops --frames {input.frames} --videos {input.videos}"
+        " --frame-times {input.frame_times} --ocr {input.ocr} --resolution {input.resolution} {params.weights}"
+        " --cache resources/cache/text_crops --workers {threads} --timeout-s {params.timeout_s} --seed {params.seed}"
+        " --crops {output.crops} --log {log}"
+
+
 rule merge_tracks:
     input:
         settings="config/ocr.yaml",

@@ -3,43 +3,56 @@
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from scripts.infer import prompting
-from scripts.infer.cell import Cell, Inputs, Task, again, open_cache, refusal, task_of
+from scripts.infer.cell import Cell, Inputs, Task, open_cache, refusal, task_of
+from scripts.infer.frames import with_frames
+from scripts.infer.summary import changed_frames, remedies, summary
 from scripts.lib import images, jsonl
 from scripts.lib.cache import Cache
 from scripts.lib.errors import EngineError
-from scripts.lib.progress import track
+from scripts.lib.progress import clock, track
 from scripts.lib.records import Prediction
-from scripts.lib.workers import Outcome, run_all
+from scripts.lib.stopping import Stopping
 from scripts.models import find, weights
-from scripts.models.protocol import Answerer, Reply, Request
+from scripts.models.protocol import Reply, Request
 
 
-def with_frames(
-    cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float
-) -> Iterator[Outcome[Task, list[Any]]]:
-    """Tasks with their frames, in order; a few are decoded ahead, no more, because frames are large."""
-    if not cell.shows_frames:
-        yield from (Outcome(task, []) for task in tasks)
-        return
-    from scripts.lib.video import read_batch
+class Source:
+    """The requests of a run, drawn by the model as it gets to them, and what became of those that never got so far.
 
-    items = [(Path(task.video.path), task.frame_times, task.plan.frames, cell.resolution) for task in tasks]
-    outcomes = run_all(read_batch, items, workers, timeout_s, ahead=workers + 2)
-    for task, outcome in zip(tasks, outcomes, strict=True):
-        yield Outcome(task, outcome.value, outcome.error)
+    Args:
+        stopping: when it turns true, no further request is given out.
+    """
+
+    def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float, stopping: Stopping) -> None:
+        self.cell, self.tasks, self.stopping = cell, {task.key: task for task in tasks}, stopping
+        self.outcomes = with_frames(cell, tasks, workers, timeout_s)
+        self.undecoded: dict[str, str] = {}
+        """Keys of questions whose frames could not be decoded, with the reason."""
+        self.waited_s = 0.0
+        """How long the model has waited for frames."""
+
+    def __iter__(self) -> Iterator[Request]:
+        while not self.stopping:
+            start = time.monotonic()
+            outcome = next(self.outcomes, None)
+            self.waited_s += time.monotonic() - start
+            if outcome is None:
+                return
+            if outcome.value is None:
+                self.undecoded[outcome.item.key] = outcome.error or ""
+            else:
+                yield request_of(self.cell, outcome.item, outcome.value)
 
 
-def ask(cell: Cell, answerer: Answerer, task: Task, frames: list[Any]) -> tuple[Reply, float]:
-    """The model's reply and the seconds it took; an engine's failure is a reply with status ``error:engine``."""
+def request_of(cell: Cell, task: Task, frames: Sequence[object]) -> Request:
+    """What the model gets of one task."""
     shown = cell.prompt["frames"] == "sampled"
-    request = Request(
-        frames=frames,
+    return Request(
+        key=task.key,
+        frames=frames,  # type: ignore[arg-type]
         times=task.plan.times if shown else [],
         system=cell.system,
         prompt=task.text,
@@ -47,16 +60,14 @@ def ask(cell: Cell, answerer: Answerer, task: Task, frames: list[Any]) -> tuple[
         options=task.question.options if cell.prompt["answers"] == "option" else None,
         ocr=task.ocr,
     )
-    start = time.monotonic()
-    try:
-        reply = answerer(request)
-    except EngineError as error:
-        reply = Reply("error:engine", detail=str(error))
-    return reply, time.monotonic() - start
 
 
-def prediction(cell: Cell, task: Task, reply: Reply, seconds: float, revision: str) -> Prediction:
-    """The record of one reply."""
+def prediction(cell: Cell, task: Task, reply: Reply, engine: str, revision: str) -> Prediction:
+    """The record of one reply.
+
+    Args:
+        engine: of the adapter, for replies that name none.
+    """
     return Prediction(
         key=task.question.key,
         status=reply.status,
@@ -67,13 +78,17 @@ def prediction(cell: Cell, task: Task, reply: Reply, seconds: float, revision: s
         height=reply.height,
         width=reply.width,
         visual_tokens=reply.visual_tokens,
+        frames_note=reply.frames_note,
         prompt_hash=prompting.prompt_hash(cell.system, task.text),
         model_revision=revision,
         image_digest=images.running(),
-        engine=reply.engine,
-        seconds=round(seconds, 3),
+        engine=reply.engine or engine,
+        batch=reply.batch,
+        seconds=round(reply.seconds, 3),
+        attempts=reply.attempts,
         tokens_in=reply.tokens_in,
         tokens_out=reply.tokens_out,
+        dollars=reply.dollars,
     )
 
 
@@ -86,7 +101,8 @@ def answer_all(
         step: what the messages begin with, e.g. ``run_cell``.
 
     Raises:
-        EngineError: the model can't be loaded, or fails on every question for one and the same reason.
+        EngineError: the model can't be loaded or can't go on, fails on every question for one and the same reason, or
+            the process was told to stop.
     """
     todo = [task for task in tasks if task.key not in cache]
     made = {task.key: _cached(cache, task.key) for task in tasks if task.key in cache}
@@ -95,19 +111,25 @@ def answer_all(
     if not todo:
         return made
     adapter = find(cell.model["adapter"])
-    answerer = adapter.load(cell.model, cell.weights, cell.seed)
-    revision = weights.revision(cell.model, cell.weights)
-    label = f"{step} {cell.model['name']} {cell.prompt['name']}"
-    for outcome in track(with_frames(cell, todo, workers, timeout_s), label, len(todo), "questions"):
-        task = outcome.item
-        if outcome.value is None:
-            made[task.key] = Prediction(key=task.question.key, status="error:decode", detail=outcome.error or "")
-            continue
-        reply, seconds = ask(cell, answerer, task, outcome.value)
-        found = prediction(cell, task, reply, seconds, revision)
-        made[task.key] = found.model_copy(update={"engine": found.engine or adapter.engine})
-        if not found.status.startswith("error:"):
-            cache.put(task.key, made[task.key].model_dump(mode="json"))
+    with Stopping() as stopping:
+        answerer = adapter.load(cell.model | cell.run, cell.weights, cell.seed)
+        revision = weights.revision(cell.model, cell.weights)
+        source = Source(cell, todo, workers, timeout_s, stopping)
+        label, start = f"{step} {cell.model['name']} {cell.prompt['name']}", time.monotonic()
+        for request, reply in track(answerer(source), label, len(todo), "questions"):
+            task = source.tasks[request.key]
+            made[task.key] = prediction(cell, task, reply, adapter.engine, revision)
+            if not reply.status.startswith("error:"):
+                cache.put(task.key, made[task.key].model_dump(mode="json"))
+        if stopping:
+            kept = f"{len(cache)} answers are kept in {cache.path.parent}"
+            raise EngineError(f"stopped by {stopping.signal_name}; {kept}, run again to go on")
+    for key, why in source.undecoded.items():
+        made[key] = Prediction(key=source.tasks[key].question.key, status="error:decode", detail=why)
+    if cell.shows_frames:
+        spent = time.monotonic() - start
+        share = f"{source.waited_s / spent:.0%} of {clock(spent)}"
+        print(f"{step}: waited for frames: {share}", file=sys.stderr)
     failures = {made[task.key].detail for task in todo if made[task.key].status == "error:engine"}
     if len(failures) == 1 and all(made[task.key].status == "error:engine" for task in tasks):
         raise EngineError(f"{cell.model['name']}: every question failed: {failures.pop()}")
@@ -133,36 +155,12 @@ def run(cell: Cell, inputs: Inputs, cache: Cache, workers: int, timeout_s: float
     return [refused.get(one.key) or made[tasks[one.key].key] for one in inputs.questions]
 
 
-def summary(predictions: Iterable[Prediction]) -> str:
-    """``12 questions: 10 ok, 1 unanswerable, 1 error:decode; frames used at 704x1280``."""
-    predictions = list(predictions)
-    counts = Counter(one.status for one in predictions)
-    sizes = Counter(f"{one.height}x{one.width}" for one in predictions if one.height)
-    text = ", ".join(f"{count} {status}" for status, count in counts.most_common()) or "none"
-    used = f"; frames used at {', '.join(size for size, _ in sizes.most_common(3))}" if sizes else ""
-    return f"{len(predictions)} questions: {text}{used}"
-
-
-def remedies(predictions: Iterable[Prediction], file: Path, ocr_file: Path | None) -> list[str]:
-    """One line for each kind of error that another run can mend.
-
-    Args:
-        file: what holds the predictions.
-        ocr_file: where the text on the frames is, for models that read it.
-    """
-    counts = Counter(one.status for one in predictions)
-    failed = counts["error:decode"] + counts["error:engine"]
-    lines = [f"try the {failed} errors of decoding or the model again: {again(file)}"] if failed else []
-    if ocr_file and counts["error:ocr"]:
-        lines.append(f"read the text that {counts['error:ocr']} questions lack: {again(ocr_file)}")
-    return lines
-
-
 def answer_questions(args: argparse.Namespace, cell: Cell, inputs: Inputs, step: str) -> None:
     """Answer, and write ``args.predictions``."""
     with open_cache(args.cache, cell, args.predictions) as cache:
         predictions = run(cell, inputs, cache, args.workers, args.timeout_s, step)
     jsonl.write(args.predictions, predictions)
     print(f"{args.predictions}: {summary(predictions)}", file=sys.stderr)
-    for line in remedies(predictions, args.predictions, args.ocr):
+    lines = [changed_frames(predictions), *remedies(predictions, args.predictions, args.scene_text or args.ocr)]
+    for line in filter(None, lines):
         print(line, file=sys.stderr)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from scripts.infer.answer import remedies, summary
-from scripts.infer.cell import again
+from scripts.infer.summary import again, remedies, summary
 from scripts.lib import cli, jsonl
 from scripts.lib.errors import DataError
 from scripts.lib.questions import read_questions

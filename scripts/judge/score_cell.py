@@ -16,7 +16,7 @@ unanswerable); failures are counted by status and never enter a mean.
 import argparse
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from scripts.lib.files import write_text
 from scripts.lib.questions import read_questions
 from scripts.lib.records import ALL, Case, Prediction, Question
 
-VERSION = 1
+VERSION = 2
 """Of the scoring: raise it when a metric or the way an answer is read changes."""
 DECIMALS = 6
 """Of the values in scores.json: beyond any use, and short of where machines differ in adding up."""
@@ -148,7 +148,14 @@ def cell_of(predictions: Path) -> str | None:
     return str(cells.parse(Path(*folder[-depth:]).as_posix()))
 
 
-def summary(cases: list[Case], answers: str, cell: str | None, draws: int, seed: int) -> dict[str, Any]:
+def frames_changed(predictions: Iterable[Prediction]) -> dict[str, int]:
+    """What models did to the frames they were given, and to how many questions' frames; most frequent first."""
+    return dict(Counter(one.frames_note for one in predictions if one.frames_note).most_common())
+
+
+def summary(
+    cases: list[Case], frames: dict[str, int], answers: str, cell: str | None, draws: int, seed: int
+) -> dict[str, Any]:
     """The content of scores.json."""
     names = list(metrics.OPEN) if answers == "open" else [metrics.CHOICE]
     return {
@@ -156,6 +163,7 @@ def summary(cases: list[Case], answers: str, cell: str | None, draws: int, seed:
         "n": len(cases),
         "n_videos": len({case.video for case in cases}),
         "statuses": dict(sorted(Counter(case.status for case in cases).items())),
+        "frames_changed": frames,
         "metrics": score(cases, names, draws, seed),
         "settings": {"version": VERSION, "answers": answers, "draws": draws, "seed": seed, "level": stats.LEVEL},
     }
@@ -168,7 +176,8 @@ def step(args: argparse.Namespace) -> None:
     check_keys(questions, predictions, args.predictions)
     try:
         cases = make_cases(questions, predictions, answers)
-        made = summary(cases, answers, cell_of(args.predictions), args.draws, args.seed)
+        frames = frames_changed(predictions.values())
+        made = summary(cases, frames, answers, cell_of(args.predictions), args.draws, args.seed)
     except DataError as error:
         raise DataError(f"{args.questions}: {error}") from None
     jsonl.write(args.cases, cases)

@@ -4,6 +4,7 @@ Runs inside the Snakefile too, so it needs nothing beyond PyYAML and jsonschema.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,55 +18,109 @@ CHOICE = "accuracy"
 MOTIONS = ("rtl", "ltr", "ttb", "btt", "typewriter", "fade", "zoom")
 """Of rolling text, in the order in which the videos take turns (synth.motion)."""
 
-Configs = Mapping[str, dict[str, Any]]
+ELSEWHERE = "elsewhere"
+"""The sampler and the resolution of answers that were made elsewhere: what was done there is not known here."""
+
+Named = Mapping[str, dict[str, Any]]
 """Name to the content of its YAML."""
 
 
-def check_table(table: dict[str, Any], models: Configs, prompts: Configs, datasets: Configs) -> None:
+@dataclass(frozen=True)
+class Configs:
+    """What a table's cells are made of."""
+
+    models: Named
+    prompts: Named
+    datasets: Named
+    resolutions: Named
+
+
+def check_table(table: dict[str, Any], configs: Configs) -> None:
     """Refuse a table that could only fail, or show nothing, once its cells have run.
 
     Raises:
-        ConfigError: see ``check_layout``; or a metric that the prompt's answers don't have, a prompt without frames for
-            a model that reads the text on them, options where the data set has none, a group that can't exist.
+        ConfigError: see ``check_layout`` and ``problem``.
     """
     check_layout(table)
-    known = {"dataset": set(datasets), "model": set(models), "prompt": set(prompts)}
+    known = {
+        "dataset": set(configs.datasets),
+        "model": set(configs.models),
+        "prompt": set(configs.prompts),
+        "resolution": set(configs.resolutions),
+    }
     for row, line in zip(table["rows"], table_entries(table), strict=True):
         for column, entry in zip(table["columns"], line, strict=True):
             if entry is None:
                 continue
             where = f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}'"
             check_names(entry.cell, known, where)
-            cell = entry.cell
-            wrong = problem(entry, models[cell.model], prompts[cell.prompt], datasets[cell.dataset]["source"])
+            wrong = problem(entry, configs)
             if wrong:
                 raise ConfigError(f"{where}: {wrong}")
 
 
-def problem(entry: Entry, model: dict[str, Any], prompt: dict[str, Any], source: dict[str, Any]) -> str:
+def problem(entry: Entry, configs: Configs) -> str:
     """Why one number of a table can never be, and what to do about it; empty when nothing speaks against it.
 
-    Args:
-        source: of the data set.
+    That is a metric that the prompt's answers don't have, a prompt without frames for a model that reads the text on
+    them, options where the data set has none, a group that can't exist, and what the axes can't be together.
     """
-    cell, answers = entry.cell, prompt["answers"]
+    cell, prompt = entry.cell, configs.prompts[entry.cell.prompt]
+    source, answers = configs.datasets[cell.dataset]["source"], prompt["answers"]
     if (entry.metric == CHOICE) != (answers == "option"):
         needed = "option" if entry.metric == CHOICE else "open"
         return (
             f"metric '{entry.metric}' needs a prompt with answers: {needed}, and prompt '{cell.prompt}' has answers:"
             f" {answers}; change one of them"
         )
-    if prompt["frames"] == "none" and "ocr" in model["needs"]:
-        return (
-            f"model '{cell.model}' reads the text on frames, and prompt '{cell.prompt}' shows none; take another prompt"
-            " or another model"
-        )
     if answers == "option" and source["kind"] == "synthetic_rolling":
         return f"questions of data set '{cell.dataset}' have no options; take a prompt with answers: open"
     groups = known_groups(source)
     if groups is not None and entry.group not in groups:
         return f"data set '{cell.dataset}' has no group '{entry.group}'{did_you_mean(entry.group, groups)}"
+    return _misfit(cell, prompt, configs)
+
+
+def _misfit(cell: Cell, prompt: dict[str, Any], configs: Configs) -> str:
+    """Why the axes of a cell can't be together; empty when they can."""
+    model, resolution = configs.models[cell.model], configs.resolutions[cell.resolution]
+    for axis in ("sampler", "resolution"):
+        if (getattr(cell, axis) == ELSEWHERE) != (model["adapter"] == "predictions"):
+            return (
+                f"{axis} '{ELSEWHERE}' goes with models of adapter predictions, and with no others; change one of them"
+            )
+    reading = prompt.get("scene_text", "ocr")
+    sources = configs.datasets[cell.dataset].get("scene_text", {})
+    if reading != "ocr" and model["adapter"] != "predictions" and reading not in sources:
+        return (
+            f"prompt '{cell.prompt}' tells the text as '{reading}' read it, and data set '{cell.dataset}' has no such"
+            f" scene_text{did_you_mean(reading, sources)}; add it to config/datasets/{cell.dataset}.yaml"
+        )
+    if prompt["frames"] == "none" and "ocr" in model["needs"]:
+        return (
+            f"model '{cell.model}' reads the text on frames, and prompt '{cell.prompt}' shows none; take another prompt"
+            " or another model"
+        )
+    if "scene_text" in resolution and (prompt["frames"] == "none" or "frames" not in model["needs"]):
+        return (
+            f"resolution '{cell.resolution}' enlarges the text on frames, and model '{cell.model}' with prompt"
+            f" '{cell.prompt}' sees none; take another resolution"
+        )
     return ""
+
+
+def check_models(names: Iterable[str], models: Iterable[str]) -> None:
+    """Refuse a setting ``allow_unpinned`` that names no model.
+
+    Raises:
+        ConfigError: the first such name, and the one that may have been meant.
+    """
+    known = sorted(models)
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"allow_unpinned: no model '{name}'{did_you_mean(name, known)}; they are in config/models/"
+            )
 
 
 def known_groups(source: dict[str, Any]) -> list[str] | None:
@@ -164,7 +219,7 @@ def short_names(tables: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def needed_cells(name: str, tables: Configs, asked: Iterable[str], scores: Path) -> list[Cell]:
+def needed_cells(name: str, tables: Named, asked: Iterable[str], scores: Path) -> list[Cell]:
     """The cells whose scores a table waits for: all, or under ``allow_missing`` those scored before or made anyway.
 
     Made anyway is what the tables without ``allow_missing`` ask for that are made together with this one: those asked

@@ -250,15 +250,24 @@ class Prediction(Record):
     """Of the frames really used, as passed to the model."""
     height: int = 0
     width: int = 0
+    """Of the frames as they went into the model."""
     visual_tokens: int | None = None
+    frames_note: str = ""
+    """What the model's own preprocessing did to the frames it was given, e.g. ``resized 720x1280 to 448x784``."""
     prompt_hash: str = ""
     model_revision: str = ""
     image_digest: str = ""
     engine: str = ""
     """Name and version of what ran the model."""
+    batch: int = 1
+    """Questions answered together."""
     seconds: float = 0.0
+    attempts: int = 1
+    """How often the question was sent, repeats after failures included."""
     tokens_in: int | None = None
     tokens_out: int | None = None
+    dollars: float | None = None
+    """What the reply cost by config/prices.yaml; None where nothing is billed."""
 
     @property
     def scored(self) -> bool:

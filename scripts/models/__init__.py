@@ -19,9 +19,25 @@ from scripts.lib.text import did_you_mean
 from scripts.models.protocol import Conditions, Loader
 
 ADAPTERS = {
+    # Yardsticks without a network.
+    "blind": "scripts.models.blind",
     "ocr_reader": "scripts.models.ocr_reader",
+    # Whatever transformers loads by itself, in the job's own process.
     "transformers": "scripts.models.hf_image_text",
+    # OpenAI's protocol: somebody else's server, or one that the job starts on its own GPUs.
+    "openai": "scripts.models.openai_chat",
+    "vllm": "scripts.models.vllm_server",
+    # Models with code of their own, each family in an image of its own.
+    "cogvlm2_video": "scripts.models.cogvlm2_video",
+    "internvl_chat": "scripts.models.internvl_chat",
+    "llava_next": "scripts.models.llava_next",
+    "longvu": "scripts.models.longvu",
+    "minicpm_v": "scripts.models.minicpm_v",
+    "sharegpt4video": "scripts.models.sharegpt4video",
+    "videollama3": "scripts.models.videollama3",
+    "vila": "scripts.models.vila",
 }
+"""All but ``predictions``: answers made elsewhere are read from a file by a rule of their own, fetch_predictions."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from scripts.lib.errors import ConfigError
 from scripts.lib.records import OcrFrame
-from scripts.models.protocol import Answerer, Reply, Request
+from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 from scripts.ocr import tracks as fusion
 
 VERSION = "1"
@@ -45,7 +45,7 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:  #
         chosen = text if request.options is None else most_similar(text, request.options)
         return Reply("ok", raw=text, answer=chosen, times=request.times)
 
-    return answer
+    return one_by_one(answer)
 
 
 def asked_for(question: str) -> str:

@@ -20,6 +20,8 @@ FEW_VIDEOS = 100
 
 Statuses = Callable[[str], bool]
 """Which statuses are meant."""
+MOST_FRAME_NOTES = 2
+"""Of one row; frames of many sizes are changed in as many ways."""
 STATUSES: dict[str, Statuses] = {
     "An answer, and scored": lambda status: status == "unanswerable",
     "Not scored": lambda status: status not in ("ok", "unanswerable"),
@@ -78,6 +80,7 @@ def notes(table: Table) -> list[str]:
     if _no_width(table, numbers):
         lines.append("An interval of no width means that all draws agreed, not that the value is certain.")
     lines += [note for name, statuses in STATUSES.items() if (note := _status_note(table, name, statuses))]
+    lines += _frames_note(table)
     if any(number.entry is None for number in numbers):
         lines.append(f"{BY_DESIGN} Not part of this table.")
     if table.missing:
@@ -145,6 +148,22 @@ def _status_counts(table: Table, row: Row, statuses: Statuses) -> str:
         counts = [f"{n} {status}" for status, n in table.statuses[cell].items() if statuses(status)]
         listed.setdefault(", ".join(counts), []).extend(names)
     return "; ".join(f"{text} in {', '.join(at)}" if len(listed) > 1 else text for text, at in listed.items() if text)
+
+
+def _frames_note(table: Table) -> list[str]:
+    """Which rows' frames were not seen as the cell's name says, and what the model made of them."""
+    told = []
+    for row in table.rows:
+        cells = dict.fromkeys(number.entry.cell for number in row.numbers if number.entry)
+        notes: dict[str, int] = {}
+        for cell in cells:
+            for note, count in table.frames.get(cell, {}).items():
+                notes[note] = notes.get(note, 0) + count
+        listed = [f"{note} ({count} answers)" for note, count in list(notes.items())[:MOST_FRAME_NOTES]]
+        more = [f"{len(notes) - MOST_FRAME_NOTES} more kinds"] if len(notes) > MOST_FRAME_NOTES else []
+        if listed:
+            told.append(f"{row.name}: {', '.join([*listed, *more])}")
+    return [f"Frames as the model's own preprocessing changed them: {'; '.join(told)}."] if told else []
 
 
 def _comparison_notes(table: Table) -> list[str]:
@@ -261,6 +280,7 @@ def to_json(table: Table) -> str:
             for row in table.rows
         ],
         "statuses": {str(cell): counts for cell, counts in table.statuses.items()},
+        "frames_changed": {str(cell): notes for cell, notes in table.frames.items() if notes},
         "missing": [str(cell) for cell in table.missing],
         "comparisons": [
             {

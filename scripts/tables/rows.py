@@ -68,6 +68,8 @@ class Table:
     rows: list[Row]
     statuses: dict[Cell, dict[str, int]]
     """Of the cells that have scores."""
+    frames: dict[Cell, dict[str, int]]
+    """What the models of these cells did to the frames they were given: note to number of questions."""
     missing: list[Cell]
     comparisons: list[Comparison]
     draws: list[int]
@@ -98,6 +100,7 @@ def build(spec: dict[str, Any], scores: Path) -> Table:
         spec,
         ranked(rows, [column.get("better", "higher") for column in spec["columns"]]),
         {cell: content["statuses"] for cell, content in found.items()},
+        {cell: content["frames_changed"] for cell, content in found.items()},
         [cell for cell in cells if cell not in found],
         compare(spec, rows, scores, found),
         sorted({content["settings"]["draws"] for content in found.values()}),
@@ -117,7 +120,7 @@ def read_scores(root: Path, cell: Cell, allow_missing: bool) -> dict[str, Any] |
         raise DataError(f"{path}: no scores for cell {cell}; make them with: snakemake {path}")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        needed = {"statuses", "metrics", "settings"} - set(content)
+        needed = {"statuses", "frames_changed", "metrics", "settings"} - set(content)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: not JSON ({error}); run score_cell again") from None
     if needed:

@@ -138,3 +138,22 @@ def test_a_model_in_shards_is_planned_in_shards(checkout):
     assert f"output: {cell}/predictions.jsonl" in run.stdout
     edit(path, resources={**resources, "shards": 0})
     assert "ocr_reader.yaml: resources.shards: 0 is less than the minimum of 1" in snakemake(checkout, "-n").stdout
+
+
+def test_a_model_without_a_pinned_version_is_planned_and_refused(checkout):
+    """Planning shows what would run; running ends before anything starts, unless the settings name the model."""
+    models = checkout / "config" / "models"
+    weights = yaml.safe_load((models / "qwen2_vl_7b.yaml").read_text(encoding="utf-8"))["weights"]
+    edit(models / "qwen2_vl_7b.yaml", weights={**weights, "revision": ""})
+    path = checkout / "config" / "tables" / "demo" / "signs.yaml"
+    row = {"label": "unpinned", "model": "qwen2_vl_7b", "sampler": "uniform_4"}
+    edit(path, rows=[row], compare=[])
+    assert snakemake(checkout, "-n", "demo_signs").returncode == 0
+    run = snakemake(checkout, "demo_signs", "--cores", "1")
+    assert run.returncode == 1
+    assert "qwen2_vl_7b" in run.stdout and "allow_unpinned" in run.stdout and "Traceback" not in run.stdout
+    assert not (checkout / "resources").exists()
+    edit(checkout / "config" / "config.yaml", allow_unpinned=["qwen2_vl_7b"])
+    assert "--allow-unpinned" in snakemake(checkout, "-n", "-p", "demo_signs").stdout
+    edit(checkout / "config" / "config.yaml", allow_unpinned=["qwen2_vl"])
+    assert "allow_unpinned: no model 'qwen2_vl' (did you mean 'qwen2_vl_7b'?)" in snakemake(checkout, "-n").stdout

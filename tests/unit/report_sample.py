@@ -97,7 +97,7 @@ def write_cell(root: Path, which: Cell, asked: list[Question], plans: dict[str, 
     cases = score_cell.make_cases({question.key: question for question in asked}, predictions, "open")
     jsonl.write(root / "results/predictions" / which.path / "predictions.jsonl", predictions.values())
     jsonl.write(root / "results/scores" / which.path / "cases.jsonl", cases)
-    scores = score_cell.summary(cases, "open", str(which), draws=200, seed=0)
+    scores = score_cell.summary(cases, {}, "open", str(which), draws=200, seed=0)
     write_text(root / "results/scores" / which.path / "scores.json", json.dumps(scores))
 
 

@@ -14,17 +14,28 @@ from scripts.lib.records import Case
 from scripts.synth import motion, signs
 
 ROOT = Path(__file__).parents[2]
-MODELS = {"reader": {"needs": ["ocr"]}, "seer": {"needs": ["frames"]}}
+MODELS = {
+    "reader": {"adapter": "ocr_reader", "needs": ["ocr"]},
+    "seer": {"adapter": "transformers", "needs": ["frames"]},
+    "people": {"adapter": "predictions", "needs": []},
+}
 PROMPTS = {
     "v_q": {"answers": "open", "frames": "sampled"},
     "v_q_options": {"answers": "option", "frames": "sampled"},
     "q": {"answers": "open", "frames": "none"},
+    "v_q_azure": {"answers": "open", "frames": "sampled", "scene_text": "azure"},
+}
+RESOLUTIONS = {
+    "native": {"kind": "native"},
+    "elsewhere": {"kind": "elsewhere"},
+    "sr": {"kind": "native", "scene_text": {"method": "lanczos"}},
 }
 DATASETS = {
     "signs": {"source": {"kind": "synthetic_signs", "questions": {"now": 2, "first": 1, "previous": 2}}},
     "rolling": {"source": {"kind": "synthetic_rolling", "videos": 14}},
-    "mine": {"source": {"kind": "local"}},
+    "mine": {"source": {"kind": "local"}, "scene_text": {"azure": {"format": "azure_read", "files": "f"}}},
 }
+CONFIGS = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS)
 
 
 def table(**changes) -> dict:
@@ -43,7 +54,7 @@ def table(**changes) -> dict:
 
 
 def check(wanted: dict) -> None:
-    plan.check_table(wanted, MODELS, PROMPTS, DATASETS)
+    plan.check_table(wanted, CONFIGS)
 
 
 def test_a_sound_table_passes_and_stays_as_it_is() -> None:
@@ -85,6 +96,16 @@ def test_a_sound_table_passes_and_stays_as_it_is() -> None:
             {"columns": [{"label": "now", "prompt": "q"}]},
             "model 'reader' reads the text on frames, and prompt 'q' shows",
         ),
+        ({"columns": [{"label": "now", "resolution": "sr"}]}, "model 'reader' with prompt 'v_q' sees none"),
+        ({"columns": [{"label": "now", "resolution": "elsewhere"}]}, "resolution 'elsewhere' goes with models of"),
+        (
+            {"rows": [{"label": "r", "model": "people", "sampler": "uniform_4"}], "compare": []},
+            "sampler 'elsewhere' goes with models of adapter predictions, and with no others",
+        ),
+        (
+            {"columns": [{"label": "now", "prompt": "v_q_azure"}]},
+            "prompt 'v_q_azure' tells the text as 'azure' read it, and data set 'signs' has no such scene_text; add it",
+        ),
         ({"columns": [{"label": "now", "prompt": "vq"}]}, "no prompt 'vq' (did you mean 'v_q'?)"),
         ({"compare": [{"rows": ["Größe / fuor", "four"], "column": "all"}]}, "no row 'Größe / fuor' (did you mean"),
         ({"compare": [{"rows": ["Größe / one", "four"], "column": "nwo"}]}, "no column 'nwo' (did you mean 'now'?)"),
@@ -121,6 +142,19 @@ def test_a_blind_prompt_is_fine_where_no_text_is_read() -> None:
     check(table(rows=[blind], compare=[]))
 
 
+def test_what_was_made_elsewhere_and_what_somebody_else_read_have_their_place() -> None:
+    people = {"label": "people", "model": "people", "sampler": "elsewhere", "resolution": "elsewhere"}
+    read = {"label": "read", "model": "seer", "sampler": "s", "prompt": "v_q_azure", "dataset": "mine"}
+    larger = {"label": "larger", "model": "seer", "sampler": "s", "resolution": "sr"}
+    check(table(rows=[people, read, larger], columns=[{"label": "all"}], compare=[]))
+
+
+def test_a_model_allowed_to_run_unpinned_must_exist() -> None:
+    plan.check_models(["seer"], MODELS)
+    with pytest.raises(ConfigError, match=r"allow_unpinned: no model 'sear' \(did you mean 'seer'\?\)"):
+        plan.check_models(["sear"], MODELS)
+
+
 def test_groups_of_a_data_set_of_ones_own_are_not_guessed() -> None:
     check(table(columns=[{"label": "now", "dataset": "mine", "group": "Straßenschild"}]))
 
@@ -154,11 +188,11 @@ def test_it_needs_nothing_that_snakemakes_environment_lacks() -> None:
 @pytest.mark.parametrize("name", sorted(config.names("table", ROOT / "config")))
 def test_shipped_tables_are_whole(name: str) -> None:
     root = ROOT / "config"
-    models, prompts, datasets = (
+    loaded = (
         {name: config.load(kind, name, root) for name in config.names(kind, root)}
-        for kind in ("model", "prompt", "dataset")
+        for kind in ("model", "prompt", "dataset", "resolution")
     )
-    plan.check_table(config.load("table", name, root), models, prompts, datasets)
+    plan.check_table(config.load("table", name, root), plan.Configs(*loaded))
 
 
 def test_a_table_that_may_miss_scores_waits_for_those_made_before_or_anyway(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.infer import answer, run_cell
-from scripts.infer.cell import Cell, Inputs, again, refusal
-from scripts.lib import images, jsonl
+from scripts.infer import run_cell
+from scripts.infer.cell import Cell, Inputs, refusal
+from scripts.infer.summary import again
+from scripts.lib import images, jsonl, workers
 from scripts.lib.errors import EngineError
 from scripts.lib.records import FramePlan, Question
 from scripts.models import ocr_reader
-from scripts.models.protocol import Reply
+from scripts.models.protocol import Reply, one_by_one
 from scripts.ocr import tracks
 from tests.unit.cell_sample import ROOT, SIGNS, arguments, change, make_inputs, start, written
 
@@ -105,7 +106,7 @@ def failing_at(numbers, message="out of paper"):
                 raise EngineError(message)
             return Reply("ok", raw="gut", answer="gut", times=request.times)
 
-        return answer
+        return one_by_one(answer)
 
     return load
 
@@ -166,7 +167,7 @@ def test_a_frame_without_its_text_is_an_error_of_its_questions_only(tmp_path, ca
     found = written(folder)
     assert [one["status"] for one in found] == ["ok"] * 3 + ["error:ocr"] * 2 + ["ok"]
     remedy = f"--forcerun '{folder}/ocr.jsonl'"  # quoted, as a shell needs it for the blank
-    assert found[3]["detail"].startswith("no text of frames 4, 7 of vidéo 1; rerun extract_ocr: ")
+    assert found[3]["detail"].startswith("no text of frames 4, 7 of vidéo 1; read it anew: ")
     assert found[3]["detail"].endswith(remedy)
     said = capsys.readouterr().err
     assert (
@@ -186,7 +187,7 @@ def test_text_of_no_frame_at_all_stops_the_cell(tmp_path, capsys, kept):
             change(folder / "ocr.jsonl", number, video="un autre")
     assert run(folder) == 1
     said = capsys.readouterr().err
-    assert said.startswith(f"error: {folder}/ocr.jsonl: no text of any frame of these questions; rerun extract_ocr: ")
+    assert said.startswith(f"error: {folder}/ocr.jsonl: no text of any frame of these questions; read it anew: ")
     assert not (folder / "out").exists()
 
 
@@ -266,7 +267,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
 
 def test_no_more_is_decoded_ahead_than_asked_for(tmp_path):
     files = [tmp_path / str(number) for number in range(6)]
-    outcomes = answer.run_all(Path.touch, files, workers=1, timeout_s=60, ahead=2)
+    outcomes = workers.run_all(Path.touch, files, workers=1, timeout_s=60, ahead=2)
     first = next(outcomes)
     assert first.item == files[0] and first.error is None
     assert not any(file.exists() for file in files[2:])

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.infer import merge_shards, run_cell, run_shard
-from scripts.infer.cell import add_arguments, again, open_cache, read_cell
+from scripts.infer.cell import add_arguments, open_cache, read_cell
+from scripts.infer.summary import again
 from scripts.lib import cells, cli
 from scripts.lib.errors import ConfigError
 from scripts.lib.records import Question
@@ -189,7 +190,7 @@ def test_names_of_shards_are_read_back():
 
 def test_merging_needs_no_package_of_the_models():
     """It runs in the image base."""
-    code = "import sys, scripts.infer.merge_shards; "
+    code = "import sys, scripts.infer.merge_shards, scripts.infer.fetch_predictions; "
     code += "print([m for m in ('av', 'cv2', 'rapidfuzz', 'torch', 'transformers') if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -136,6 +136,27 @@ def test_n_is_said_once_when_all_is_scored_and_beside_the_number_when_not(tmp_pa
     assert "11/12" in text(tmp_path / "part", "tex")
 
 
+def test_a_row_whose_frames_the_model_changed_says_so_in_every_form(tmp_path: Path) -> None:
+    command = make(tmp_path, spec())
+    asked, cell = sample.questions(12), "signs/reader/uniform_1/native/v_q"
+    kinds = ["resized 720x1280 to 448x784"] * 7 + ["2 of 16 frames dropped"] * 3 + ["last frame doubled"] + [""]
+    changed = [
+        one.model_copy(update={"frames_note": note}) for one, note in zip(sample.predictions(asked), kinds, strict=True)
+    ]
+    sample.score(tmp_path, cell, asked, changed)
+    assert make_table.main(command) == 0
+    said = (
+        "Frames as the model's own preprocessing changed them: Größe_1 / one: resized 720x1280 to 448x784 (7 answers),"
+        " 2 of 16 frames dropped (3 answers), 1 more kinds."
+    )
+    found = json.loads(text(tmp_path, "json"))
+    assert said in found["footnotes"] and said in text(tmp_path, "md")
+    assert found["frames_changed"] == {
+        cell: {"resized 720x1280 to 448x784": 7, "2 of 16 frames dropped": 3, "last frame doubled": 1}
+    }
+    assert "resized 720x1280 to 448x784" in text(tmp_path, "tex")
+
+
 def test_comparisons_are_paired_and_corrected(tmp_path: Path) -> None:
     assert make_table.main(make(tmp_path, spec())) == 0
     first, second = json.loads(text(tmp_path, "json"))["comparisons"]
@@ -183,13 +204,13 @@ def test_an_interval_of_no_width_is_not_left_uncommented(tmp_path: Path) -> None
 def test_which_intervals_have_no_width(low: float, high: float, n_videos: int, told: bool) -> None:
     score = {"value": 1.0, "low": low, "high": high, "n": n_videos, "n_scored": n_videos, "n_videos": n_videos}
     row = rows.Row("r", "", [rows.Number(None, score)])
-    found = rows.Table({"columns": [{"label": "c"}]}, [row], {}, [], [], [200])
+    found = rows.Table({"columns": [{"label": "c"}]}, [row], {}, {}, [], [], [200])
     assert any("no width" in note for note in formats.notes(found)) is told
 
 
 def test_a_difference_of_no_width_is_told_too() -> None:
     pair = rows.Comparison(("a", "b"), "c", stats.Difference(1.0, 1.0, 1.0, 0.01, 9, 9), 0.01)
-    found = rows.Table({"columns": [{"label": "c"}]}, [], {}, [], [pair], [200])
+    found = rows.Table({"columns": [{"label": "c"}]}, [], {}, {}, [], [pair], [200])
     assert any("no width" in note for note in formats.notes(found))
     assert (
         formats.notes(found)[-1] == "“a” minus “b” in c: +100.0 [+100.0, +100.0], p = 0.010 (9 questions of 9 videos)."

@@ -5,9 +5,10 @@ import shutil
 
 import pandas
 import pytest
+import yaml
 
 from scripts.lib import jsonl, metrics
-from scripts.lib.records import Question, Track
+from scripts.lib.records import Prediction, Question, Track
 from tests.conftest import snakemake
 from tests.dag.test_plan import edit, jobs
 from tests.workflow.conftest import RUN, tables
@@ -54,8 +55,36 @@ def test_one_samplers_yaml_reruns_only_its_cells(copy):
 def test_one_models_yaml_reruns_only_its_cells(copy):
     edit(copy / "config" / "models" / "tiny_qwen3_vl.yaml", title="Tiny, changed")
     planned = jobs(snakemake(copy, "-n", *RUN, "--quiet", "host", "--", "all").stdout)
-    assert planned["run_cell"] == planned["score_cell"] == planned["make_table"] == 1
-    assert "extract_ocr" not in planned
+    assert planned["run_cell"] == planned["score_cell"] == planned["make_table"] == 2, "one cell in each table"
+    assert not {"extract_ocr", "build_frames", "build_text_crops", "build_tiny_model"} & set(planned)
+
+
+def test_a_model_added_to_a_table_plans_only_its_new_cells(copy):
+    """A new file of its own and a line in a table: frames and text that other cells made are used again."""
+    models, tables = copy / "config" / "models", copy / "config" / "tables" / "smoke"
+    shutil.copy(models / "ocr_reader.yaml", models / "mine.yaml")
+    signs = yaml.safe_load((tables / "signs.yaml").read_text(encoding="utf-8"))
+    added = [{"label": name, "model": "mine", "sampler": name} for name in ("ts_frame", "qa_frames")]
+    edit(tables / "signs.yaml", rows=[*signs["rows"], *added])
+    run = snakemake(copy, "-n", *RUN, "--quiet", "host", "--", "tables")
+    planned = jobs(run.stdout)
+    made = {"run_cell": 2, "score_cell": 2, "make_table": 1}
+    assert {rule: planned.get(rule) for rule in made} == made, run.stdout
+    assert set(planned) <= {*made, "make_pdf", "tables", "total"}
+    assert re.findall(r"output: results/predictions/(\S+)/predictions.jsonl", run.stdout) == [
+        f"smoke_signs/mine/{sampler}/native/v_q" for sampler in ("qa_frames", "ts_frame")
+    ]
+
+
+def test_words_and_enlarged_text_reach_the_model(finished):
+    """The prompt that tells the text and the resolution that enlarges it, through their rules."""
+    cell = "smoke_signs/tiny_qwen3_vl/qa_frames/low_sr_150/v_q_st"
+    made = list(jsonl.read(finished / "results" / "predictions" / cell / "predictions.jsonl", Prediction))
+    plain = finished / "results" / "predictions" / "smoke_signs/ocr_reader/qa_frames/native/v_q" / "predictions.jsonl"
+    assert {one.status for one in made} <= {"ok", "unanswerable", "truncated"}
+    assert all(one.visual_tokens and one.height for one in made)
+    assert {one.prompt_hash for one in made}.isdisjoint(one.prompt_hash for one in jsonl.read(plain, Prediction))
+    assert (finished / "resources" / "text_crops" / "smoke_signs" / "qa_frames" / "low_sr_100.zip").is_file()
 
 
 def test_a_single_table_is_a_target(copy):
@@ -78,7 +107,7 @@ def test_tracks_hold_the_text_that_was_rendered(copy):
 
 def test_the_csv_is_tidy(finished):
     table = pandas.read_csv(finished / "results" / "tables" / "smoke" / "signs.csv")
-    assert len(table) == 4
+    assert len(table) == 8
     assert {"cell", "metric", "group", "value", "low", "high", "n", "n_scored"} <= set(table.columns)
     assert table["value"].between(0, 1).all()
 

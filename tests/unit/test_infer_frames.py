@@ -1,0 +1,145 @@
+"""Which frames a question is given, whoever else asks about the same video."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scripts.infer import frames
+from scripts.infer.cell import Cell, Task
+from scripts.lib.probe import probe
+from scripts.lib.records import FramePlan, Question, Video
+from scripts.lib.stopping import Stopping
+from tests.conftest import ROOT
+from tests.unit import clips
+
+CELL = Cell(
+    {"needs": ["frames"], "name": "m", "adapter": "transformers"},
+    {"frames": "sampled", "answers": "open", "name": "p"},
+    {"kind": "native", "name": "native"},
+    None,
+    0,
+)
+
+
+def video(name: str, path: Path = Path("none.mp4"), size: tuple[int, int] = (1280, 720)) -> Video:
+    return Video(
+        id=name,
+        dataset="d",
+        path=str(path),
+        sha256="0" * 64,
+        duration_s=1.0,
+        fps_avg=30.0,
+        n_frames=75,
+        width=size[0],
+        height=size[1],
+        rotation=0,
+        vfr=False,
+        codec="h264",
+        status="ok",
+        source="test",
+        licence="test",
+    )
+
+
+def task(number: int, shown: Video, indices: list[int], times=None) -> Task:
+    key = f"d/{shown.id}/{number}"
+    question = Question(key=key, video=shown.id, question_id=str(number), question="q", answers=["a"], category="c")
+    plan = FramePlan(key=key, video=shown.id, status="ok", frames=indices, times=[float(i) for i in indices])
+    return Task(key, question, plan, shown, times, "text", None)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sets(st.integers(0, 70), min_size=1, max_size=40)), min_size=1, max_size=25
+    )
+)
+def test_groups_hold_every_task_once_one_video_each_and_stay_small(asked):
+    tasks = [task(number, video(name), sorted(wanted)) for number, (name, wanted) in enumerate(asked)]
+    made = frames.groups(CELL, tasks)
+    assert sorted(one.key for group in made for one in group) == sorted(one.key for one in tasks)
+    for group in made:
+        assert len({one.video.id for one in group}) == 1
+        union = {frame for one in group for frame in one.plan.frames}
+        assert len(group) == 1 or len(union) * 1280 * 720 <= frames.MOST_PIXELS
+
+
+def test_questions_that_fit_share_one_decode():
+    shown = video("a", size=(160, 96))
+    assert len(frames.groups(CELL, [task(number, shown, [number, number + 1]) for number in range(50)])) == 1
+
+
+@given(st.integers(16, 2000), st.integers(16, 2000), st.integers(1, 600))
+def test_the_size_of_a_resized_frame_is_no_more_than_the_source(height, width, half):
+    for kind in ("long_side", "square"):
+        found = frames.pixels({"kind": kind, "pixels": 2 * half}, height, width)
+        assert 0 <= found <= max(height * width, (2 * half) ** 2)
+    assert frames.pixels({"kind": "native"}, height, width) == height * width
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    path = clips.write_kind(tmp_path_factory.mktemp("clip"), "h264")
+    return path, probe(path)
+
+
+def test_every_question_gets_its_own_frames_out_of_the_shared_ones(clip):
+    path, found = clip
+    shown = video("a", path, (clips.WIDTH, clips.HEIGHT))
+    asked = [[0, 30, 74], [5], [30, 31], list(range(0, 75, 7))]
+    tasks = [task(number, shown, indices, found.times) for number, indices in enumerate(asked)]
+    outcomes = {one.item.key: one.value for one in frames.with_frames(CELL, tasks, 2, 60)}
+    for one in tasks:
+        assert [clips.code(image) for image in outcomes[one.key]] == one.plan.frames
+
+
+def test_a_broken_video_costs_only_the_questions_about_its_broken_part(clip, tmp_path):
+    path, found = clip
+    broken = clips.cut_short(clips.write(tmp_path / "whole.mkv", options=clips.H264_B), tmp_path / "cut.mkv", 0.5)
+    whole, cut = video("a", path, (160, 96)), video("b", broken, (160, 96))
+    times = found.times
+    tasks = [task(0, cut, [0], times), task(1, cut, [74], times), task(2, whole, [74], times)]
+    outcomes = {one.item.key: one for one in frames.with_frames(CELL, tasks, 1, 60)}
+    assert [clips.code(image) for image in outcomes["d/b/0"].value] == [0]
+    assert outcomes["d/b/1"].value is None and "cut.mkv" in outcomes["d/b/1"].error
+    assert [clips.code(image) for image in outcomes["d/a/2"].value] == [74]
+
+
+def test_frames_are_shared_not_copied(clip):
+    path, found = clip
+    shown = video("a", path, (160, 96))
+    pair = [task(number, shown, [3, 9], found.times) for number in range(2)]
+    first, second = (one.value for one in frames.with_frames(CELL, pair, 1, 60))
+    assert all(np.shares_memory(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_a_signal_sets_the_flag_and_a_second_one_ends_the_process():
+    code = (
+        "import signal, sys\nfrom scripts.lib.stopping import Stopping\n"
+        "with Stopping() as stopping:\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print(bool(stopping), stopping.signal_name, flush=True)\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    print('still here')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.stdout == "True SIGTERM\n"
+    assert run.returncode == -signal.SIGTERM
+
+
+def test_outside_the_main_thread_and_afterwards_signals_are_as_they_were():
+    before = signal.getsignal(signal.SIGTERM)
+    with Stopping() as stopping:
+        assert not stopping and signal.getsignal(signal.SIGTERM) != before
+    assert signal.getsignal(signal.SIGTERM) == before
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(Stopping().__enter__()))
+    thread.start()
+    thread.join()
+    assert len(seen) == 1 and signal.getsignal(signal.SIGTERM) == before
