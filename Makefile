@@ -68,7 +68,7 @@ unit: setup
 
 # The images that work without a GPU. What comes out with other bytes than containers/images.yaml has is refused, unless
 # BUILD=--record says to write them down.
-IMAGES := base media ocr infer_cpu tables
+IMAGES := base media ocr infer_cpu remote tables
 images: setup
 	containers/build.sh --missing $(BUILD) $(IMAGES)
 	$(LAUNCHER)/bin/python -m containers.verify $(IMAGES)
@@ -89,7 +89,7 @@ LOCK := $(LAUNCHER)/bin/uv pip compile --quiet --python-version 3.11 --python-pl
   --generate-hashes --no-emit-index-url --no-header --no-annotate --override envs/one_opencv.txt
 image-locks: $(LAUNCHER)/done
 	$(LOCK) envs/build.in -o envs/build.lock
-	for name in base media ocr infer_cpu; do \
+	for name in base media ocr infer_cpu remote; do \
 	  $(LOCK) --override envs/overrides.txt --constraints envs/laptop.lock envs/$$name.in -o envs/$$name.lock || exit; done
 	for name in ocr_gpu infer train; do $(LOCK) --constraints envs/laptop.lock envs/$$name.in -o envs/$$name.lock || exit; done
 	$(LOCK) --no-deps envs/train_source.in -o envs/train_source.lock

@@ -96,6 +96,11 @@ def cell_crops(wildcards):
     return f"resources/text_crops/{wildcards.dataset}/{wildcards.sampler}/{cut_like(wildcards.resolution)}.zip"
 
 
+def read_elsewhere(wildcards):
+    """The state of a folder of readings that somebody else made."""
+    return triggers.folder_state(DATASETS[wildcards.dataset]["scene_text"][wildcards.reading]["files"])
+
+
 def resolutions_with_text():
     """The resolutions that enlarge the text on frames."""
     return [name for name, resolution in RESOLUTIONS.items() if "scene_text" in resolution]

@@ -50,6 +50,31 @@ rule extract_ocr:
         " --models {input.models} --cache resources/cache/ocr --ocr {output.ocr} --workers {threads} --log {log}"
 
 
+# Somebody else's reading of the same frames, for prompts that tell the text.
+rule fetch_scene_text:
+    input:
+        dataset="config/datasets/{dataset}.yaml",
+        videos="resources/datasets/{dataset}/videos.jsonl",
+        frames="resources/frames/{dataset}/{sampler}.jsonl",
+    output:
+        scene_text="resources/scene_text/{dataset}/{sampler}/{reading}.jsonl",
+    log:
+        "logs/fetch_scene_text/{dataset}/{sampler}/{reading}.log",
+    benchmark:
+        "logs/benchmarks/fetch_scene_text/{dataset}/{sampler}/{reading}.tsv"
+    container:
+        images.path("media")
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(30),
+    params:
+        files=read_elsewhere,
+        version=versions("scripts/ocr/readings.py"),
+    shell:
+        "python -m scripts.ocr.fetch_scene_text --dataset {input.dataset} --source {wildcards.reading}"
+        " --frames {input.frames} --videos {input.videos} --scene-text {output.scene_text} --log {log}"
+
+
 # Text on the frames enlarged, for resolutions that show it so: what is enlarged was found at that resolution.
 rule build_text_crops:
     input:

@@ -1,12 +1,23 @@
-"""Print what a target would cost before anything is spent: jobs, CPU and GPU hours, dollars and disk.
+"""Print what a target would cost before anything is spent: jobs, CPU and GPU hours, tokens, dollars and disk.
 
     python -m scripts.estimate                                      what a plain `snakemake` would make
     python -m scripts.estimate demo --profile slurm                 one target, as a profile runs it
     python -m scripts.estimate demo_signs -- --forceall             whatever follows -- goes to Snakemake
 
-What must run is asked of Snakemake (a dry run), so what is there already costs nothing. How long it takes comes from
-the `cost` of each model in config/models/, from the settings or files of each data set, and from config/hardware.yaml.
-Every number there says whether it is a guess, and the guesses that went in are listed at the end.
+Nothing is called, downloaded or started, and no key is needed. What must run is asked of Snakemake (a dry run), so what
+is there already costs nothing. A question then costs:
+
+  seconds     question_s + kilotoken_s x visual tokens / 1000, and no less than a limit of requests or tokens a minute
+              leaves room for; a job costs load_s besides. Times GPUs: GPU hours. A faster card divides all but load_s
+  tokens in   text_tokens + frames x tokens_per_frame, or x pixels at the cell's resolution / pixels_per_token; without
+              frames where the prompt shows none, with scene_text_tokens for each frame where it tells their text
+  tokens out  new_tokens; `at most` takes the model's max_new_tokens
+  dollars     tokens x config/prices.yaml for models that somebody else runs, GPU hours x dollars_per_hour for others
+
+Seconds and tokens are the `cost` of each model in config/models/, questions and footage come from the files or settings
+of each data set, the rest is in config/hardware.yaml. Every number there says whether it is a guess, and the guesses
+that went in are listed at the end. Answers imported from a file cost nothing. The budget that is shown is that of
+config/remote.yaml, less what runs have spent so far (resources/cache/spent.jsonl).
 """
 
 import argparse
@@ -23,6 +34,7 @@ ALONE = ["--profile", "laptop", "--cores", "16"]
 
 def build_parser() -> argparse.ArgumentParser:
     parser = cli.parser(__doc__)
+    parser.prog = "python -m scripts.estimate"
     parser.add_argument("target", nargs="*", help="as for snakemake: names or files (default: all)")
     parser.add_argument("--configfile", nargs="+", action="extend", default=[], help="as for snakemake")
     parser.add_argument(

@@ -1,23 +1,23 @@
 """Hours, dollars and disk of each job of a plan.
 
 A question costs a model ``question_s``, whatever is shown, and ``kilotoken_s`` for each 1000 visual tokens. A job costs
-``load_s`` once; one of n shards has an nth of the questions. A faster card is faster at questions, not at loading. What
+``load_s`` once; one of n shards has an nth of the questions. A faster card is faster at questions, not at loading; a
+limit of questions or tokens a minute holds on any. An API bills tokens read and written, by config/prices.yaml. What
 other rules cost goes by job, question, frame shown or frame of footage (config/hardware.yaml).
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scripts.estimate.figures import Book
-from scripts.estimate.planned import Job
+from scripts.estimate.planned import ANSWERING, Job
+from scripts.estimate.prices import Prices
 from scripts.estimate.sizes import HARDWARE, Sizes, Yaml, shrunk
+from scripts.estimate.tokens import Tokens, visual_tokens
 from scripts.lib import cells
 from scripts.lib.errors import ConfigError
 
-ANSWERING = ("run_cell", "run_shard")
-"""The rules that run a model on a data set's questions."""
 FOOTAGE = ("render_videos", "fetch_dataset")
 
 
@@ -28,12 +28,18 @@ class Cost:
     job: Job
     questions: float = 0
     """That a model answers in it."""
+    kept: int = 0
+    """Answers that it has in the cache from an earlier start."""
     cpu_h: float = 0
     gpu_h: Mapping[str, float] = field(default_factory=dict)
     """By card; GPUs times hours."""
     wall_h: float = 0
     """From start to end, on the slowest card; a model without GPU has one core, other rules have all of theirs."""
+    tokens: Tokens = field(default_factory=Tokens)
+    """Of all its questions, where an API bills them."""
     api_dollars: float = 0
+    api_limit_dollars: float = 0
+    """The same with every reply as long as it may be."""
     gb: float = 0
     folder: str = ""
     """Where most of its files go."""
@@ -48,37 +54,17 @@ class Cost:
         return 0.0 if self.job.gpus else self.job.threads * self.job.limit_h
 
 
-def visual_tokens(model: Yaml, take: Callable[..., float], frames: float, pixels: float) -> float:
-    """Of one question.
-
-    Args:
-        take: a figure of the model's ``cost``, by its key.
-        frames: that the model sees.
-        pixels: of one of them, before the model's own limits.
-    """
-    cost = model["cost"]
-    if not frames or "kilotoken_s" not in cost:
-        return 0.0
-    if "tokens_per_frame" in cost:
-        each = take("tokens_per_frame")
-    else:
-        limits = model.get("input", {})
-        pixels = max(limits.get("min_pixels", 0), min(pixels, limits.get("max_pixels", math.inf)))
-        each = pixels / take("pixels_per_token")
-    shared = take("frames_per_token") if "frames_per_token" in cost else 1.0
-    # The last of an odd number of frames stands twice.
-    return each * math.ceil(frames / shared)
-
-
 class Costs:
     """The costs of a plan's jobs."""
 
-    def __init__(self, hardware: Yaml, configs: Mapping[str, Mapping[str, Yaml]], sizes: Sizes, book: Book) -> None:
+    def __init__(
+        self, hardware: Yaml, configs: Mapping[str, Mapping[str, Yaml]], sizes: Sizes, prices: Prices, book: Book
+    ) -> None:
         """
         Args:
             configs: model, prompt and resolution: each a mapping of names to what their files say.
         """
-        self.hardware, self.configs, self.sizes, self.book = hardware, configs, sizes, book
+        self.hardware, self.configs, self.sizes, self.prices, self.book = hardware, configs, sizes, prices, book
 
     def of(self, job: Job) -> Cost:
         """One job's.
@@ -89,47 +75,84 @@ class Costs:
         rule = job.rule if job.rule in self.hardware["rules"] else "other"
         known = self.hardware["rules"][rule]
         units = self._units(job, known["per"])
-        cpu_s = self._rule(rule, "cpu_s") * units if "cpu_s" in known else 0.0
         gb = self._rule(rule, "mb") * units / 1000
         name = job.wildcards.get("model", "")
         if job.rule == "fetch_model" and "weights_gb" in self._model(name)["cost"]:
             gb += self._figure(name, "weights_gb")
         if job.rule in FOOTAGE:
             gb += self.sizes.dataset(job.wildcards["dataset"]).gb
-        hours = {"cpu_h": cpu_s / 3600, "wall_h": cpu_s / 3600 / job.threads}
-        answered = self._answers(job) if job.rule in ANSWERING else {}
-        return Cost(job, **{**hours, "gb": gb, "folder": known["folder"], **answered})
+        if job.rule in ANSWERING:
+            spent = self._answers(job)
+        elif job.gpus and "gpu_s" in known:
+            spent = self._on_cards(job, lambda speed: self._rule(rule, "gpu_s") * units / speed)
+        else:
+            cpu_s = self._rule(rule, "cpu_s") * units if "cpu_s" in known else 0.0
+            spent = {"cpu_h": cpu_s / 3600, "wall_h": cpu_s / 3600 / job.threads}
+        return Cost(job, gb=gb, folder=known["folder"], **spent)
+
+    def _on_cards(self, job: Job, seconds: Callable[[float], float]) -> dict[str, Any]:
+        """Hours of a job with GPUs: ``seconds`` of a card of so many times the first one's speed."""
+        walls = {}
+        for card in self.hardware["cards"]:
+            walls[card] = seconds(self.book.take(HARDWARE, self.hardware, "cards", card, "speed")) / 3600
+        return {"gpu_h": {card: job.gpus * hours for card, hours in walls.items()}, "wall_h": max(walls.values())}
 
     def _answers(self, job: Job) -> dict[str, Any]:
         """What a model's job has beside its files."""
-        name = job.wildcards["model"]
-        each, load = self._question_s(job.wildcards), self._figure(name, "load_s")
-        questions = self._questions(job)
-        bill = self._figure(name, "dollars_per_question") if "dollars_per_question" in self._model(name)["cost"] else 0
-        found: dict[str, Any] = {"questions": questions, "api_dollars": bill * questions}
-        if not job.gpus:
-            hours = (load + questions * each) / 3600
-            return {**found, "cpu_h": hours, "wall_h": hours}
-        walls = {}
-        for card in self.hardware["cards"]:
-            speed = self.book.take(HARDWARE, self.hardware, "cards", card, "speed")
-            walls[card] = (load + questions * each / speed) / 3600
-        gpu_h = {card: job.gpus * hours for card, hours in walls.items()}
-        return {**found, "gpu_h": gpu_h, "wall_h": max(walls.values())}
+        name, questions = job.wildcards["model"], self._questions(job)
+        tokens = self._tokens(job.wildcards)
+        each, load = self._figure(name, "question_s"), self._figure(name, "load_s")
+        if tokens.frames and "kilotoken_s" in self._model(name)["cost"]:
+            each += self._figure(name, "kilotoken_s") * tokens.frames / 1000
+        pace = self._pace_s(name, tokens)
 
-    def _question_s(self, wildcards: Mapping[str, str]) -> float:
-        """Seconds on the first card, or of a CPU core."""
-        name, dataset = wildcards["model"], wildcards["dataset"]
-        model = self._model(name)
-        sees = "frames" in model["needs"] and self.configs["prompt"][wildcards["prompt"]]["frames"] == "sampled"
-        tokens = 0.0
-        if sees and "kilotoken_s" in model["cost"]:
+        def seconds(speed: float) -> float:
+            return max(load + questions * each / speed, questions * pace)
+
+        found: dict[str, Any] = {"questions": questions, **self._bill(name, tokens, questions)}
+        if job.gpus:
+            return {**found, **self._on_cards(job, seconds)}
+        return {**found, "cpu_h": seconds(1) / 3600, "wall_h": seconds(1) / 3600}
+
+    def _tokens(self, wildcards: Mapping[str, str]) -> Tokens:
+        """Of one question: those of the frames for any model, the others for APIs."""
+        name, dataset, sampler = wildcards["model"], wildcards["dataset"], wildcards["sampler"]
+        model, prompt = self._model(name), self.configs["prompt"][wildcards["prompt"]]
+        visual = 0.0
+        if "frames" in model["needs"] and prompt["frames"] == "sampled":
             footage = self.sizes.dataset(dataset)
-            pixels = shrunk(self.configs["resolution"][wildcards["resolution"]], footage.width, footage.height)
-            frames = self.sizes.frames(dataset, wildcards["sampler"])
-            tokens = visual_tokens(model, lambda key: self._figure(name, key), frames, pixels)
-        seconds = self._figure(name, "question_s")
-        return seconds + (self._figure(name, "kilotoken_s") * tokens / 1000 if tokens else 0.0)
+
+            def pixels() -> float:
+                return shrunk(self.configs["resolution"][wildcards["resolution"]], footage.width, footage.height)
+
+            frames = self.sizes.frames(dataset, sampler)
+            visual = visual_tokens(model, lambda key: self._figure(name, key), frames, pixels)
+        if "remote" not in model:
+            return Tokens(visual)
+        text = self._figure(name, "text_tokens")
+        if "scene_text" in prompt:
+            told = self.book.take(HARDWARE, self.hardware, "prompts", "scene_text_tokens")
+            text += told * self.sizes.frames(dataset, sampler)
+        return Tokens(visual, text, self._figure(name, "new_tokens"), model["generation"]["max_new_tokens"])
+
+    def _pace_s(self, name: str, tokens: Tokens) -> float:
+        """Seconds between two questions that a limit of the client asks for, 0 without one."""
+        client = self._model(name).get("client", {})
+        pace = 60 / client["requests_per_min"] if "requests_per_min" in client else 0.0
+        if "tokens_per_min" in client:
+            pace = max(pace, 60 * (tokens.read + tokens.new) / client["tokens_per_min"])
+        return pace
+
+    def _bill(self, name: str, tokens: Tokens, questions: float) -> dict[str, Any]:
+        """What an API bills; nothing for other models."""
+        model = self._model(name)
+        if "remote" not in model:
+            return {}
+        return {
+            "tokens": tokens.times(questions),
+            "api_dollars": self.prices.dollars(model, tokens.read, tokens.new) * questions,
+            "api_limit_dollars": self.prices.dollars(model, tokens.read, tokens.most_new) * questions,
+        }
 
     def _questions(self, job: Job) -> float:
         """Of its data set; of a shard, its share."""
@@ -149,7 +172,13 @@ class Costs:
         return self.book.take(HARDWARE, self.hardware, "rules", rule, key)
 
     def _figure(self, model: str, key: str) -> float:
-        return self.book.take(f"config/models/{model}.yaml", self._model(model), "cost", key)
+        content = self._model(model)
+        if key not in content["cost"]:
+            raise ConfigError(
+                f"config/models/{model}.yaml: cost says no {key}, which an estimate needs; add it as in"
+                " config/models/gpt_4o.yaml"
+            )
+        return self.book.take(f"config/models/{model}.yaml", content, "cost", key)
 
     def _model(self, name: str) -> Yaml:
         model = self.configs["model"][name]

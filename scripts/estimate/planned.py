@@ -14,6 +14,8 @@ from scripts.lib.errors import ConfigError, EngineError
 
 PLUGIN = Path(__file__).parent / "plugin"
 """On PYTHONPATH, Snakemake finds our logger in it."""
+ANSWERING = ("run_cell", "run_shard")
+"""The rules that run a model on a data set's questions."""
 PATIENCE_S = 5.0
 """A plan that takes longer is announced."""
 

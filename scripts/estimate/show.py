@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from scripts.estimate.prices import LIMITS, NONE, PRICES
 from scripts.estimate.total import Estimate
 
 
@@ -17,6 +18,8 @@ def text(found: Estimate, asked: str) -> str:
     blocks = [heading(found, asked), rules(found)]
     if found.models:
         blocks.append(models(found))
+    if found.prices:
+        blocks.append(apis(found))
     blocks.append(disk(found.disk_gb))
     if found.too_long:
         blocks.append("\n".join(found.too_long))
@@ -47,17 +50,71 @@ def rules(found: Estimate) -> str:
 def models(found: Estimate) -> str:
     """By model, on each card."""
     cards = found.cards if found.total.gpu_limit_h else {}
-    dollars = any(found.total.dollars.values())
-    heads = [f"{title}: h" for title in cards.values()] + [f"{title}: $" for title in found.cards.values() if dollars]
+    heads = [f"{title}: {unit}" for unit in ("h", "$") for title in cards.values()]
     rows = [["model", "cells", "jobs", "questions", "CPU h", *heads]]
     for name, one in [*found.models.items(), ("total", found.answering)]:
         row = [name, str(one.cells), str(one.jobs), f"{one.questions:,.0f}", _hours(one.cpu_h)]
         row += [_hours(one.gpu_h[card]) for card in cards]
-        rows.append(row + [f"{value:,.2f}" for value in one.dollars.values() if dollars])
-    if not cards:
-        return table(rows)
-    limits = ", ".join(f"{title} ${found.total.limit_dollars[card]:,.0f}" for card, title in found.cards.items())
-    return f"{table(rows)}\nAt most, by the time limits: {limits}."
+        rows.append(row + [f"{one.dollars[card]:,.2f}" for card in cards])
+    lines = [table(rows)]
+    if cards:
+        limits = ", ".join(f"{title} ${found.total.limit_dollars[card]:,.0f}" for card, title in found.cards.items())
+        lines.append(f"At most, by the time limits: {limits}.")
+    if found.total.kept:
+        lines.append(
+            f"{found.total.kept:,} of these answers are in the cache, of cells that were begun: they are not asked"
+            " again, unless an edit since then can change them."
+        )
+    return "\n".join(lines)
+
+
+def apis(found: Estimate) -> str:
+    """Tokens and dollars of the models that somebody else runs, and whether the budget lasts for them."""
+    rows = [["API", "questions", "Mtok of frames", "of text", "of replies", "$", "at most $", "price of"]]
+    asked = {name: found.models[name] for name in sorted(found.prices)}
+    for name, one in [*asked.items(), ("total", found.total)]:
+        questions = one.questions if name in asked else sum(each.questions for each in asked.values())
+        tokens = (one.tokens.frames, one.tokens.text, one.tokens.new)
+        rows.append(
+            [name, f"{questions:,.0f}", *(f"{count / 1e6:,.2f}" for count in tokens)]
+            + [f"{dollars:,.2f}" for dollars in (one.api_dollars, one.api_limit_dollars)]
+            + [found.prices.get(name, "")]
+        )
+    at_most = "At most: every reply as long as it may be. Calls that fail and are repeated come on top of both."
+    return "\n".join([table(rows), at_most, *spending(found)])
+
+
+def spending(found: Estimate) -> list[str]:
+    """What the budget of all runs says to it."""
+    said = []
+    unknown = sorted(name for name, day in found.prices.items() if day == NONE)
+    if unknown:
+        said.append(
+            f"{PRICES} has no price of {', '.join(unknown)}: not in the dollars above, and refused while {LIMITS}"
+            " limits dollars."
+        )
+    budget = found.budget
+    if budget is None:
+        return said
+    if budget.dollars is not None:
+        asked, most = found.total.api_dollars, found.total.api_limit_dollars
+        said.append(_budget(f"${budget.dollars:,.2f}", budget.dollars - budget.dollars_spent, asked, most, "${:,.2f}"))
+    if budget.tokens is not None:
+        billed = found.total.tokens
+        asked, most = billed.read + billed.new, billed.read + billed.most_new
+        said.append(
+            _budget(f"{budget.tokens:,.0f} tokens", budget.tokens - budget.tokens_spent, asked, most, "{:,.0f}")
+        )
+    return said
+
+
+def _budget(limit: str, left: float, asked: float, most: float, form: str) -> str:
+    start = f"Budget of {LIMITS}: {limit}, {form.format(max(left, 0.0))} left of it"
+    if asked > left:
+        return f"{start}: this would pass it by {form.format(asked - max(left, 0.0))}; the runs stop before they do."
+    if most > left:
+        return f"{start}: enough for this, but not for the longest replies."
+    return f"{start}: enough for this."
 
 
 def disk(folders: Mapping[str, float]) -> str:
@@ -85,7 +142,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         "  ".join(
             cell.ljust(width) if place == 0 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        ).rstrip()
         for row in rows
     ]
     rule = "-" * len(lines[0])

@@ -1,15 +1,18 @@
 """The costs of all jobs, summed up as people ask for them: by rule, by model, by folder."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.estimate.costs import ANSWERING, Cost, Costs
+from scripts.estimate.costs import Cost, Costs
 from scripts.estimate.figures import Book, Figure
 from scripts.estimate.images import missing
-from scripts.estimate.planned import Plan
+from scripts.estimate.kept import Kept
+from scripts.estimate.planned import ANSWERING, Plan
+from scripts.estimate.prices import Budget, Prices, read_budget
 from scripts.estimate.sizes import HARDWARE, Sizes, Yaml
+from scripts.estimate.tokens import Tokens
 from scripts.lib import cells, config
 
 
@@ -25,10 +28,18 @@ class Sum:
     gpu_h: dict[str, float]
     """By card, as are the dollars."""
     dollars: dict[str, float]
-    """What the GPUs cost, and the APIs with every card."""
+    """What the GPUs cost."""
+    tokens: Tokens
+    """That APIs bill."""
+    api_dollars: float
+    api_limit_dollars: float
+    """With every reply as long as it may be."""
+    kept: int
+    """Answers in the cache, from an earlier start."""
     cpu_limit_h: float
     gpu_limit_h: float
     limit_dollars: dict[str, float]
+    """Of the GPUs."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,10 @@ class Estimate:
     """Of all models."""
     total: Sum
     """Of all rules."""
+    prices: dict[str, str]
+    """Model to the day of its price; of APIs only."""
+    budget: Budget | None
+    """Where an API is asked."""
     disk_gb: dict[str, float]
     """Folder to what will be added."""
     too_long: list[str]
@@ -63,14 +78,15 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
     book = Book()
     hardware = config.read(root / HARDWARE, root / "config" / "schemas" / "hardware.schema.yaml")
     configs = {kind: _load_all(kind, root / "config") for kind in ("model", "prompt", "resolution")}
-    costs = Costs(hardware, configs, Sizes(plan.jobs, hardware, book, root), book)
-    found = [costs.of(job) for job in plan.jobs]
-    prices = dict.fromkeys(hardware["cards"], 0.0)
+    prices, kept = Prices(book, root), Kept(root)
+    costs = Costs(hardware, configs, Sizes(plan.jobs, hardware, book, root), prices, book)
+    found = [replace(costs.of(job), kept=kept.answers(job)) for job in plan.jobs]
+    rates = dict.fromkeys(hardware["cards"], 0.0)
     if any(cost.job.gpus for cost in found):
-        prices = {card: book.take(HARDWARE, hardware, "cards", card, "dollars_per_hour") for card in prices}
+        rates = {card: book.take(HARDWARE, hardware, "cards", card, "dollars_per_hour") for card in rates}
 
     def add(some: Iterable[Cost]) -> Sum:
-        return added(list(some), prices)
+        return added(list(some), rates)
 
     answering = [cost for cost in found if cost.job.rule in ANSWERING]
     disk = {folder: sum(cost.gb for cost in some) for folder, some in by(found, lambda cost: cost.folder).items()}
@@ -84,16 +100,17 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
         {model: add(some) for model, some in by(answering, lambda cost: cost.job.wildcards["model"]).items()},
         add(answering),
         add(found),
+        prices.dates,
+        read_budget(root) if prices.dates else None,
         disk,
         [_too_long(place, some) for place, some in by(found, _overdue).items() if place],
         book.guesses(),
     )
 
 
-def added(costs: list[Cost], prices: Mapping[str, float]) -> Sum:
-    """The sum of some jobs' costs, at prices of a GPU hour by card."""
-    gpu_h = {card: sum(cost.gpu_h.get(card, 0.0) for cost in costs) for card in prices}
-    api = sum(cost.api_dollars for cost in costs)
+def added(costs: list[Cost], rates: Mapping[str, float]) -> Sum:
+    """The sum of some jobs' costs, at dollars of a GPU hour by card."""
+    gpu_h = {card: sum(cost.gpu_h.get(card, 0.0) for cost in costs) for card in rates}
     limit = sum(cost.gpu_limit_h for cost in costs)
     return Sum(
         jobs=len(costs),
@@ -101,10 +118,14 @@ def added(costs: list[Cost], prices: Mapping[str, float]) -> Sum:
         questions=sum(cost.questions for cost in costs),
         cpu_h=sum(cost.cpu_h for cost in costs),
         gpu_h=gpu_h,
-        dollars={card: gpu_h[card] * price + api for card, price in prices.items()},
+        dollars={card: gpu_h[card] * rate for card, rate in rates.items()},
+        tokens=sum((cost.tokens for cost in costs), Tokens()),
+        api_dollars=sum(cost.api_dollars for cost in costs),
+        api_limit_dollars=sum(cost.api_limit_dollars for cost in costs),
+        kept=sum(cost.kept for cost in costs),
         cpu_limit_h=sum(cost.cpu_limit_h for cost in costs),
         gpu_limit_h=limit,
-        limit_dollars={card: limit * price + api for card, price in prices.items()},
+        limit_dollars={card: limit * rate for card, rate in rates.items()},
     )
 
 
@@ -148,10 +169,12 @@ def as_json(found: Estimate) -> dict[str, Any]:
     return {
         "jobs": len(found.plan.jobs),
         "submissions": found.plan.groups + found.plan.alone,
-        "rules": {name: vars(one) for name, one in found.rules.items()},
-        "models": {name: vars(one) for name, one in found.models.items()},
-        "total": vars(found.total),
+        "rules": {name: asdict(one) for name, one in found.rules.items()},
+        "models": {name: asdict(one) for name, one in found.models.items()},
+        "total": asdict(found.total),
+        "prices": found.prices,
+        "budget": found.budget and asdict(found.budget),
         "disk_gb": found.disk_gb,
         "too_long": found.too_long,
-        "guesses": [vars(one) for one in found.guesses],
+        "guesses": [asdict(one) for one in found.guesses],
     }

@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from scripts.infer import prompting
 from scripts.infer.cell import Cell, Inputs, Task, open_cache, refusal, task_of
@@ -29,15 +30,19 @@ class Source:
     def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float, stopping: Stopping) -> None:
         self.cell, self.tasks, self.stopping = cell, {task.key: task for task in tasks}, stopping
         self.outcomes = with_frames(cell, tasks, workers, timeout_s)
+        self.first = ThreadPoolExecutor(1).submit(next, self.outcomes, None)
+        """Decoding begins now: the model is loaded meanwhile, which takes longer."""
         self.undecoded: dict[str, str] = {}
         """Keys of questions whose frames could not be decoded, with the reason."""
         self.waited_s = 0.0
         """How long the model has waited for frames."""
+        self.begun = False
 
     def __iter__(self) -> Iterator[Request]:
         while not self.stopping:
             start = time.monotonic()
-            outcome = next(self.outcomes, None)
+            outcome = next(self.outcomes, None) if self.begun else self.first.result()
+            self.begun = True
             self.waited_s += time.monotonic() - start
             if outcome is None:
                 return
@@ -112,9 +117,9 @@ def answer_all(
         return made
     adapter = find(cell.model["adapter"])
     with Stopping() as stopping:
+        source = Source(cell, todo, workers, timeout_s, stopping)
         answerer = adapter.load(cell.model | cell.run, cell.weights, cell.seed)
         revision = weights.revision(cell.model, cell.weights)
-        source = Source(cell, todo, workers, timeout_s, stopping)
         label, start = f"{step} {cell.model['name']} {cell.prompt['name']}", time.monotonic()
         for request, reply in track(answerer(source), label, len(todo), "questions"):
             task = source.tasks[request.key]

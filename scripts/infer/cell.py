@@ -118,7 +118,7 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
         prompting.wording(cell.prompt, cell.model),
         person.rephrase(question.question, cell.prompt.get("person", "as_asked")),
         options,
-        None if told is None else scene_text.text(told),
+        None if told is None else scene_text.text(told, numbered=cell.prompt["frames"] == "sampled"),
     )
     video = _find(inputs.videos, question.video, "--videos", "probe_videos")
     times = _find(inputs.frame_times, question.video, "--frame-times", "probe_videos")

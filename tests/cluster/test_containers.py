@@ -12,6 +12,9 @@ from tests.conftest import LAUNCHER, ROOT, environment
 
 pytestmark = pytest.mark.cluster
 
+CPU_IMAGES = ("base", "media", "ocr", "infer_cpu", "remote", "tables")
+"""Built before these tests run."""
+
 SNAKEFILE = """
 rule all:
     output: "out.txt"
@@ -93,6 +96,6 @@ def test_every_image_here_is_as_recorded_and_locked():
     )
     assert run.returncode == 0, run.stdout + run.stderr
     states = dict(line.split(": ", 1) for line in run.stdout.splitlines())
-    assert {name: states[name][:2] for name in ("base", "media", "ocr", "infer_cpu", "tables")} == dict.fromkeys(
-        ("base", "media", "ocr", "infer_cpu", "tables"), "ok"
+    assert {name: states[name][:2] for name in CPU_IMAGES} == dict.fromkeys(
+        CPU_IMAGES, "ok"
     )

@@ -148,7 +148,7 @@ def test_containers_are_those_of_the_profile_and_the_settings(checkout):
     _, here = estimate(checkout, "demo")
     assert "containers" not in here["disk_gb"]
     _, cluster = estimate(checkout, "demo", "--profile", "slurm")
-    used = sum(sizes[name] for name in ("media", "ocr", "infer_cpu", "tables"))
+    used = sum(sizes[name] for name in ("base", "media", "ocr", "infer_cpu", "tables"))
     assert cluster["disk_gb"]["containers"] == pytest.approx(used)
     path = checkout / "config" / "ocr.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("device: cpu", "device: gpu"), encoding="utf-8")
@@ -168,6 +168,49 @@ def test_shards_share_the_questions(checkout):
     assert (four["cells"], four["jobs"], four["questions"]) == (one["cells"], 4 * one["jobs"], one["questions"])
     loads = 3 * one["jobs"] * model["cost"]["load_s"]["value"] / 3600
     assert four["gpu_h"]["a100"] == pytest.approx(one["gpu_h"]["a100"] + loads)
+
+
+def write_apis(folder, samplers, budget):
+    """A table of GPT-4o on the demo's signs, and so many dollars to spend."""
+    row = {"model": "gpt_4o", "dataset": "demo_signs", "resolution": "native", "metric": "exact_match"}
+    table = {
+        "title": "APIs",
+        "caption": "Made up.",
+        "label": "apis",
+        "defaults": row,
+        "columns": [{"label": prompt, "heading": prompt, "prompt": prompt} for prompt in ("v_q", "q")],
+        "rows": [{"label": sampler, "sampler": sampler} for sampler in samplers],
+    }
+    path = folder / "config" / "tables" / "apis" / "signs.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(yaml.safe_dump(table), encoding="utf-8")
+    limits = load(folder / "config" / "remote.yaml")
+    limits["budget"] = {"dollars": budget, "tokens": None}
+    (folder / "config" / "remote.yaml").write_text(yaml.safe_dump(limits), encoding="utf-8")
+
+
+def test_tokens_and_dollars_of_an_api(checkout):
+    """4 and 8 frames, and a prompt without any; by the model's own figures and its price."""
+    write_apis(checkout, ["uniform_4", "uniform_8"], 0.01)
+    run, found = estimate(checkout, "apis")
+    assert run.returncode == 0, run.stderr
+    one = found["models"]["gpt_4o"]
+    cost = {key: figure["value"] for key, figure in load(checkout / "config/models/gpt_4o.yaml")["cost"].items()}
+    price = load(checkout / "config" / "prices.yaml")["models"]["gpt-4o-2024-08-06"]
+    questions = one["questions"] / 4
+    read = questions * (4 * cost["text_tokens"] + (4 + 8) * cost["tokens_per_frame"])
+    written = one["questions"] * cost["new_tokens"]
+    assert (one["cells"], found["total"]["gpu_limit_h"]) == (4, 0)
+    assert one["tokens"]["frames"] + one["tokens"]["text"] == pytest.approx(read)
+    assert one["api_dollars"] == pytest.approx((read * price["in"] + written * price["out"]) / 1e6)
+    assert "$0.01, $0.01 left of it: this would pass it" in run.stdout
+    assert f"{price['as_of']}\n" in run.stdout
+    # More samplers make more cells due; those of the blind prompt show no frame and cost the same.
+    write_apis(checkout, ["uniform_4", "uniform_8", "uniform_16"], 1000)
+    run, found = estimate(checkout, "apis")
+    more = found["models"]["gpt_4o"]["tokens"]["frames"] - one["tokens"]["frames"]
+    assert more == pytest.approx(questions * 16 * cost["tokens_per_frame"])
+    assert "$1,000.00, $1,000.00 left of it: enough for this." in run.stdout
 
 
 @pytest.mark.parametrize(

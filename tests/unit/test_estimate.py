@@ -2,126 +2,28 @@
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.estimate import costs, show, sizes, total
 from scripts.estimate.figures import Book
 from scripts.estimate.planned import Job, Plan
+from scripts.estimate.prices import Prices
+from scripts.estimate.tokens import visual_tokens
 from scripts.infer import cell
 from scripts.lib import config, images
 from scripts.lib.errors import ConfigError
 from tests.conftest import ROOT
-
-MODEL = {
-    "title": "m",
-    "adapter": "transformers",
-    "image": "base",
-    "licence": "none",
-    "weights": {"kind": "hub", "id": "a/b", "revision": "0" * 40},
-    "needs": ["frames"],
-    "resources": {"gpus": 2, "mem_mb": 1000, "runtime_min": 60, "cpus": 1},
-    "engine": {"device": "auto", "dtype": "auto", "attention": "sdpa", "threads": 0},
-    "input": {"frames_as": "video", "image_times": True, "min_pixels": 1000, "max_pixels": 8000, "pixels_of": "frame"},
-    "generation": {"max_new_tokens": 8, "thinking": False},
-    "cost": {
-        "load_s": {"value": 100, "source": "guess", "note": "read from disk"},
-        "question_s": {"value": 2, "source": "measured"},
-        "kilotoken_s": {"value": 0.5, "source": "guess", "note": "arithmetic"},
-        "pixels_per_token": {"value": 4, "source": "published"},
-        "frames_per_token": {"value": 2, "source": "published"},
-        "weights_gb": {"value": 5, "source": "published"},
-    },
-}
-GUESS = {"source": "guess", "note": "made up"}
-HARDWARE = {
-    "cards": {
-        "slow": {"title": "Slow", "speed": {"value": 1, **GUESS}, "dollars_per_hour": {"value": 2, **GUESS}},
-        "fast": {"title": "Fast", "speed": {"value": 4, **GUESS}, "dollars_per_hour": {"value": 5, **GUESS}},
-    },
-    "rules": {
-        "run_cell": {"per": "question", "mb": {"value": 1, **GUESS}, "folder": "results"},
-        "run_shard": {"per": "question", "mb": {"value": 1, **GUESS}, "folder": "results"},
-        "fetch_model": {
-            "per": "job",
-            "cpu_s": {"value": 36, **GUESS},
-            "mb": {"value": 0, **GUESS},
-            "folder": "models",
-        },
-        "extract_ocr": {
-            "per": "shown_frame",
-            "cpu_s": {"value": 3, **GUESS},
-            "mb": {"value": 2, **GUESS},
-            "folder": "ocr",
-        },
-        "render_videos": {
-            "per": "video_frame",
-            "cpu_s": {"value": 0.02, **GUESS},
-            "mb": {"value": 0, **GUESS},
-            "folder": "videos",
-        },
-        "other": {
-            "per": "job",
-            "cpu_s": {"value": 18, **GUESS},
-            "mb": {"value": 0, **GUESS},
-            "folder": "results",
-        },
-    },
-    "frames": {"other": {"value": 3, **GUESS}},
-    "footage": {
-        "gb_per_hour_rendered": {"value": 7, **GUESS},
-        "minutes_per_video": {"value": 6, **GUESS},
-        "fps": {"value": 25, **GUESS},
-        "width": {"value": 100, **GUESS},
-        "height": {"value": 50, **GUESS},
-    },
-    "images_gb": {"base": {"value": 4, "source": "measured"}, "other": {"value": 9, **GUESS}},
-}
-AXES = {"dataset": "d", "model": "m", "sampler": "four", "resolution": "native", "prompt": "seen"}
-CELL = Job("run_cell", AXES, 4, {"gpu": 2, "runtime": 60})
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False)
-    path.write_text(text, encoding="utf-8")
-
-
-def edit(path, key, value):
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    write(path, {**content, key: value})
+from tests.unit.estimate_sample import AXES, CELL, HARDWARE, MODEL, edit, job, make_repo, write
 
 
 @pytest.fixture
 def repo(tmp_path):
-    """A configuration of one of each, beside the repository's schemas."""
-    shutil.copytree(ROOT / "config" / "schemas", tmp_path / "config" / "schemas")
-    folder = tmp_path / "config"
-    write(folder / "hardware.yaml", HARDWARE)
-    write(folder / "models" / "m.yaml", MODEL)
-    source = {"kind": "local", "videos": "footage", "questions": "questions.jsonl"}
-    write(folder / "datasets" / "d.yaml", {"title": "d", "licence": "none", "source": source})
-    write(folder / "samplers" / "four.yaml", {"title": "4", "sampler": "uniform", "n": 4})
-    write(folder / "samplers" / "asked.yaml", {"title": "asked", "sampler": "ts_frame"})
-    write(folder / "resolutions" / "native.yaml", {"title": "native", "kind": "native"})
-    for name, frames in (("seen", "sampled"), ("unseen", "none")):
-        prompt = yaml.safe_load((ROOT / "config" / "prompts" / "v_q.yaml").read_text(encoding="utf-8"))
-        write(folder / "prompts" / f"{name}.yaml", {**prompt, "frames": frames})
-    write(tmp_path / "questions.jsonl", "{}\n" * 10)
-    for name in ("a.mp4", "b.mkv", "c.txt"):
-        write(tmp_path / "footage" / name, "")
-    return tmp_path
-
-
-def job(**changes):
-    """The cell's job with other wildcards."""
-    return Job("run_cell", {**AXES, **changes}, 4, {"gpu": 2, "runtime": 60})
+    return make_repo(tmp_path)
 
 
 def test_a_cell_by_hand(repo):
@@ -178,13 +80,6 @@ def test_a_model_without_gpu_costs_cpu_hours(repo):
     assert found.total.gpu_h == {"slow": 0, "fast": 0}
     assert found.total.cpu_limit_h == 4
     assert not any("cards" in guess.key for guess in found.guesses)
-
-
-def test_an_api_bills_by_question(repo):
-    bill = {"dollars_per_question": {"value": 0.25, "source": "published"}, **MODEL["cost"]}
-    edit(repo / "config" / "models" / "m.yaml", "cost", bill)
-    found = total.estimate(Plan((Job("run_cell", AXES),)), repo)
-    assert found.total.dollars == {"slow": 2.5, "fast": 2.5}
 
 
 def test_a_job_longer_than_its_limit_is_named(repo):
@@ -258,8 +153,8 @@ def test_more_frames_or_questions_never_cost_less(frames, more, pixels, question
     assert less <= larger
 
 
-def tokens(frames, pixels):
-    return costs.visual_tokens(MODEL, lambda key: MODEL["cost"][key]["value"], frames, pixels)
+def tokens(frames, pixels, model=MODEL):
+    return visual_tokens(model, lambda key: model["cost"][key]["value"], frames, lambda: pixels)
 
 
 class Counted:
@@ -281,7 +176,8 @@ def made_up(cost, questions):
         "prompt": {"seen": {"frames": "sampled"}},
         "resolution": {"native": {"kind": "native"}},
     }
-    return costs.Costs(HARDWARE, configs, Counted(questions), Book())
+    book = Book()
+    return costs.Costs(HARDWARE, configs, Counted(questions), Prices(book), book)
 
 
 def test_tokens_of_a_frame_keep_to_the_models_limits():
@@ -289,7 +185,7 @@ def test_tokens_of_a_frame_keep_to_the_models_limits():
     assert tokens(3, 10**9) == 4000, "shrunk to 8000 pixels"
     assert tokens(2, 10) == 250, "enlarged to 1000 pixels"
     fixed = {**MODEL, "cost": {"kilotoken_s": 1, "tokens_per_frame": {"value": 256, "source": "published"}}}
-    assert costs.visual_tokens(fixed, lambda key: fixed["cost"][key]["value"], 3, 10**9) == 768
+    assert tokens(3, 10**9, fixed) == 768
 
 
 def look(repo, *jobs):
@@ -364,8 +260,11 @@ def test_the_text_names_all_that_matters(repo):
 def test_the_repository_says_what_its_parts_cost(monkeypatch):
     monkeypatch.chdir(ROOT)
     hardware = config.read("config/hardware.yaml", "config/schemas/hardware.schema.yaml")
-    for name in config.names("model"):
-        assert "cost" in config.load("model", name), name
+    models = {name: config.load("model", name) for name in config.names("model")}
+    for name, model in models.items():
+        assert ("cost" in model) or model["adapter"] == "predictions", name
+        needed = {"text_tokens", "new_tokens"} if "remote" in model else set()
+        assert needed <= set(model.get("cost", {})), name
     for name in config.names("sampler"):
         sampler = config.load("sampler", name)
         assert "n" in sampler or sampler["sampler"] in hardware["frames"], name

@@ -15,7 +15,9 @@ import yaml
 
 from scripts.acquire import fetch_dataset
 from scripts.lib import jsonl
+from scripts.lib.errors import EngineError
 from scripts.lib.records import Question, Source
+from scripts.models import weights
 
 ROOT = Path(fetch_dataset.__file__).parents[2]
 LINE = {"key": "mine/a/1", "video": "a", "question_id": "1", "question": "Was?", "answers": ["Café"], "category": "c"}
@@ -116,7 +118,7 @@ def test_a_missing_question_file_and_a_rendered_data_set_are_refused(own, capsys
     assert "source.kind is 'synthetic_signs'" in capsys.readouterr().err
 
 
-REVISION = "0123456789abcdef0123456789abcdef01234567"
+REVISION, NEWEST = "0123456789abcdef0123456789abcdef01234567", "fedcba9876543210fedcba9876543210fedcba98"
 FILES = {"config.json": b'{"model_type": "tiny"}', "model.safetensors": b"\x00" * 64, "model.onnx": b"second copy"}
 
 
@@ -132,17 +134,22 @@ class Hub(http.server.BaseHTTPRequestHandler):
             self.answer(401 if "api" not in path else 403, b"{}", {"X-Error-Code": "GatedRepo"})
         elif "lab/tiny" not in path:
             self.answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        elif REVISION not in path:
+        elif path == "/api/models/lab/tiny":
+            self.answer(200, json.dumps({"id": "lab/tiny", "sha": NEWEST}).encode(), {})
+        elif not (revision := next((one for one in (REVISION, NEWEST) if one in path), "")):
             self.answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif path.startswith("/api/") and "/tree/" in path:
-            rows = [{"type": "file", "path": name, "size": len(data), "oid": oid(data)} for name, data in FILES.items()]
+            rows = [
+                {"type": "file", "path": name, "size": len(data), "oid": oid(data)}
+                for name, data in files_of(revision).items()
+            ]
             self.answer(200, json.dumps(rows).encode(), {})
         elif path.startswith("/api/"):
-            files = [{"rfilename": name, "size": len(data)} for name, data in FILES.items()]
-            self.answer(200, json.dumps({"id": "lab/tiny", "sha": REVISION, "siblings": files}).encode(), {})
+            files = [{"rfilename": name, "size": len(data)} for name, data in files_of(revision).items()]
+            self.answer(200, json.dumps({"id": "lab/tiny", "sha": revision, "siblings": files}).encode(), {})
         else:
-            data = FILES[path.rsplit("/", 1)[1]]
-            self.answer(200, data, {"ETag": f'"{oid(data)}"', "X-Repo-Commit": REVISION})
+            data = files_of(revision)[path.rsplit("/", 1)[1]]
+            self.answer(200, data, {"ETag": f'"{oid(data)}"', "X-Repo-Commit": revision})
 
     def answer(self, status, body, headers):
         self.send_response(status)
@@ -154,6 +161,11 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
+
+
+def files_of(revision):
+    """The repository at one of its two commits."""
+    return FILES if revision == REVISION else {**FILES, "config.json": b'{"model_type": "newer"}'}
 
 
 def oid(data):
@@ -168,7 +180,7 @@ def hub():
     server.shutdown()
 
 
-def fetch(folder, endpoint, name, revision=REVISION, kind="hub", **environment):
+def fetch(folder, endpoint, name, revision=REVISION, kind="hub", more=(), **environment):
     """Run the real step with the real client in a process of its own, because the client reads its address once."""
     (folder / "config" / "models").mkdir(parents=True, exist_ok=True)
     if not (folder / "config" / "schemas").exists():
@@ -179,6 +191,7 @@ def fetch(folder, endpoint, name, revision=REVISION, kind="hub", **environment):
     path = folder / "config" / "models" / "m.yaml"
     path.write_text(json.dumps(content), encoding="utf-8")
     command = [sys.executable, "-m", "scripts.acquire.fetch_model", "--model", str(path), "--out", str(folder / "w ü")]
+    command += more
     blank = {
         key: value for key, value in os.environ.items() if not key.startswith("HF_") and "proxy" not in key.lower()
     }
@@ -191,7 +204,10 @@ def test_a_snapshot_is_fetched_whole(hub, tmp_path):
     status, lines = fetch(tmp_path, hub, "lab/tiny")
     assert status == 0, lines
     got = {file.relative_to(tmp_path / "w ü").as_posix(): file.read_bytes() for file in (tmp_path / "w ü").rglob("*.*")}
-    assert got == {name: FILES[name] for name in ("config.json", "model.safetensors")}
+    assert got == {
+        **{name: FILES[name] for name in ("config.json", "model.safetensors")},
+        "revision.txt": f"{REVISION}\n".encode(),
+    }
     assert not list(tmp_path.glob(".*.part"))
     (tmp_path / "w ü" / "stale.bin").write_bytes(b"old")
     assert fetch(tmp_path, hub, "lab/tiny")[0] == 0
@@ -210,7 +226,13 @@ def test_a_snapshot_is_fetched_whole(hub, tmp_path):
             marks=pytest.mark.slow,  # the client tries several times, with pauses
         ),
         ("lab/tiny", "main", "hub", {}, "weights.revision: 'main' does not match"),
-        ("lab/tiny", "", "hub", {}, "weights.revision"),
+        (
+            "lab/tiny",
+            "",
+            "hub",
+            {},
+            "config/models/m.yaml: weights.revision is empty; write the commit you want there, or",
+        ),
         ("", "", "built", {}, "only hub is fetched"),
     ],
 )
@@ -219,3 +241,36 @@ def test_what_goes_wrong_is_one_line_with_a_remedy(hub, tmp_path, name, revision
     assert status == 1 and lines[-1].startswith("error: ") and words in lines[-1], lines
     assert len([line for line in lines if line.startswith("error")]) == 1 and not any("Traceback" in x for x in lines)
     assert not (tmp_path / "w ü").exists()
+
+
+def test_without_a_pin_it_is_the_newest_commit_if_that_is_allowed(hub, tmp_path):
+    status, lines = fetch(tmp_path, hub, "lab/tiny", "", more=["--allow-unpinned"])
+    assert status == 0, lines
+    folder = tmp_path / "w ü"
+    assert (folder / "revision.txt").read_text() == f"{NEWEST}\n"
+    assert (folder / "config.json").read_bytes() == files_of(NEWEST)["config.json"] != FILES["config.json"]
+    model = {"name": "m", "weights": {"kind": "hub", "id": "lab/tiny", "revision": ""}}
+    weights.check(model, folder)
+    assert weights.revision(model, folder) == f"unpinned:{NEWEST}"
+    pinned = {**model, "weights": {**model["weights"], "revision": REVISION}}
+    with pytest.raises(EngineError, match=f"holds revision {NEWEST}, config/models/m.yaml asks for {REVISION}"):
+        weights.check(pinned, folder)
+    # Now it is pinned to the older commit, allowed or not.
+    assert fetch(tmp_path, hub, "lab/tiny", more=["--allow-unpinned"])[0] == 0
+    weights.check(pinned, folder)
+    assert weights.revision(pinned, folder) == REVISION
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "words"),
+    [
+        ("lab/gated", {}, "lab/gated, newest commit: access is restricted"),
+        ("lab/none", {}, "the hub has no such model"),
+        ("lab/tiny", {"HF_HUB_OFFLINE": "1"}, "lab/tiny, newest commit: not downloaded"),
+        ("lab/tiny", {"HF_ENDPOINT": "http://127.0.0.1:9"}, "check the network"),
+    ],
+)
+def test_a_newest_commit_that_cannot_be_asked_for_is_one_line_with_a_remedy(hub, tmp_path, name, environment, words):
+    status, lines = fetch(tmp_path, hub, name, "", more=["--allow-unpinned"], **environment)
+    assert status == 1 and lines[-1].startswith("error: ") and words in lines[-1], lines
+    assert not any("Traceback" in line for line in lines) and not (tmp_path / "w ü").exists()

@@ -305,7 +305,8 @@ def test_keyframes_are_cut_at_the_question_and_thinned_evenly():
     assert keyframes(FPS2, Moments(1.0, keyframes=np.array([5])), n=3).tolist() == [0]
 
 
-CONFIGS = sorted((ROOT / "config" / "samplers").glob("*.yaml"))
+CONFIGS = sorted(path for path in (ROOT / "config" / "samplers").glob("*.yaml") if path.stem != "elsewhere")
+"""Of those that choose frames here."""
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -314,9 +315,10 @@ def test_every_config_names_a_sampler_and_its_settings(path):
     sampler, settings = samplers.load(content, str(path))
     moments = Moments(8.0, 2.0, (1.0, 3.0), ((1.0, 2.0),), np.array([0, 35, 40]), {35: 4, 40: 5})
     n = settings.get("n", 1)
-    expected = {"qa_frames": 2, "keyframes": min(n, 3), "uniform_fps1": min(n, 8), "answer_keyframes": 2}.get(
-        content["sampler"], n
-    )
+    most = {"qa_frames": 2, "keyframes": 3, "uniform_fps1": 8, "answer_keyframes": 2, "uniform": 241}
+    most |= {"backward_1fps": 9, "fixed": min(241, 30 * settings.get("seconds", 0) + 1)}
+    of_all = content["sampler"] in ("qa_frames", "answer_keyframes")
+    expected = most[content["sampler"]] if of_all else min(n, most.get(content["sampler"], n))
     assert len(sampler(FPS30, moments, **settings)) == expected
     by_keyframes = content["sampler"] in ("keyframes", "answer_keyframes", "single_oracle")
     assert ("keyframes" in content.get("needs", [])) == by_keyframes

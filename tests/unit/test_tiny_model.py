@@ -13,6 +13,7 @@ from scripts.lib.errors import EngineError
 from scripts.lib.files import sha256
 from scripts.lib.probe import probe
 from scripts.lib.records import Prediction
+from scripts.models import hf_engine, hf_inputs
 from scripts.models import hf_image_text as adapter
 from scripts.models.protocol import Request
 from scripts.train import build_tiny_model
@@ -39,13 +40,19 @@ def model():
 
 @pytest.fixture(scope="module")
 def engine(weights, model):
-    return adapter.open_engine(model, weights)
+    return hf_engine.open_engine(model, weights)
 
 
 def request(times, size=(96, 160), prompt="Was steht da? 何と書いてある", frames=None):
     rng = np.random.default_rng(0)
     frames = frames or [rng.integers(0, 255, (*size, 3), dtype=np.uint8) for _ in times]
-    return Request(frames, times, "Lies den Text.", prompt, "Was steht da?", None)
+    return Request("q", frames, times, "Lies den Text.", prompt, "Was steht da?", None)
+
+
+def answer(engine, asked, seed=0):
+    """The reply to one request alone."""
+    (found,) = adapter.answer_batch(engine, [asked], seed)
+    return found
 
 
 def text_of(engine, inputs):
@@ -86,7 +93,7 @@ def test_the_tokenizer_gives_back_any_text(engine, text):
 )
 def test_time_marks_in_the_prompt_are_the_frames_times(engine, count, blocks):
     asked = request(TIMES[:count])
-    inputs, used = adapter.prepare(engine, asked)
+    inputs, used = hf_inputs.prepare(engine, asked)
     assert text_of(engine, inputs) == (
         f"<|im_start|>system\nLies den Text.<|im_end|>\n<|im_start|>user\n{blocks}{asked.prompt}<|im_end|>\n"
         "<|im_start|>assistant\n"
@@ -101,7 +108,7 @@ def test_decoded_frames_of_an_uneven_clip_keep_their_times(engine, tmp_path):
     picked = [0, 7, 19, 21, 33, 39]
     times = [float(video.frame_times(record)[index]) for index in picked]
     frames = list(video.read_frames(path, record, picked))
-    inputs, used = adapter.prepare(engine, request(times, frames=frames))
+    inputs, used = hf_inputs.prepare(engine, request(times, frames=frames))
     marks = [float(mark) for mark in re.findall(r"<([\d.]+) seconds>", text_of(engine, inputs))]
     assert marks == [round((a + b) / 2, 1) for a, b in zip(times[::2], times[1::2], strict=True)]
     for default in (2.0, 24.0):
@@ -119,7 +126,7 @@ def test_decoded_frames_of_an_uneven_clip_keep_their_times(engine, tmp_path):
     ],
 )
 def test_the_size_and_tokens_on_record_are_those_that_went_in(engine, size, count, used_size):
-    inputs, used = adapter.prepare(engine, request(TIMES[:count], size))
+    inputs, used = hf_inputs.prepare(engine, request(TIMES[:count], size))
     assert (used["height"], used["width"]) == used_size
     config_ = engine.network.config
     placeholders = (inputs["input_ids"] == config_.video_token_id) | (inputs["input_ids"] == config_.image_token_id)
@@ -130,32 +137,15 @@ def test_the_size_and_tokens_on_record_are_those_that_went_in(engine, size, coun
 
 def test_frames_as_images_carry_a_time_each(engine, model):
     changed = {**model, "input": {**model["input"], "frames_as": "images"}}
-    images = adapter.Engine(changed, engine.processor, engine.network, "cpu", "")
-    inputs, used = adapter.prepare(images, request(TIMES[:3]))
+    images = hf_engine.Engine(changed, engine.processor, engine.network, "cpu", "")
+    inputs, used = hf_inputs.prepare(images, request(TIMES[:3]))
     assert "".join(block(seconds, "image") for seconds in TIMES[:3]) in text_of(engine, inputs)
     assert used["visual_tokens"] == 3 * (96 // 32) * (160 // 32)
 
 
-def test_qwen2_5_vl_gets_the_true_mean_spacing(engine):
-    from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessor, Qwen2VLVideoProcessor
-
-    processor = Qwen2_5_VLProcessor(
-        Qwen2VLImageProcessor(), engine.processor.tokenizer, Qwen2VLVideoProcessor(), build_tiny_model.CHAT_TEMPLATE
-    )
-    settings = config.load("model", "qwen2_5_vl_7b", ROOT / "config")["input"]
-    asked = request([1.0, 2.5, 4.0, 5.5])
-    inputs = processor(
-        text=["<|vision_start|><|video_pad|><|vision_end|>"],
-        return_tensors="pt",
-        **adapter.video(processor, asked, settings),
-    )
-    assert [float(value) for value in inputs["second_per_grid_ts"]] == [3.0]  # two frames of 1.5 s
-    assert inputs["video_grid_thw"].tolist() == [[2, 6, 12]]  # 96 x 160 in patches of 14, merged by two
-
-
 def test_a_reply_has_no_placeholders_and_is_the_same_again(engine):
     asked = request(TIMES[:4])
-    first, second = adapter.answer(engine, asked, 0), adapter.answer(engine, asked, 0)
+    first, second = answer(engine, asked), answer(engine, asked)
     assert (first.raw, first.status) == (second.raw, second.status)
     assert "pad|>" not in first.raw
 
@@ -163,10 +153,10 @@ def test_a_reply_has_no_placeholders_and_is_the_same_again(engine):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_most_replies_end_by_themselves_at_various_lengths(tmp_path, model, seed):
     build_tiny_model.build(seed, tmp_path / "tiny")
-    untrained = adapter.open_engine(model, tmp_path / "tiny")
+    untrained = hf_engine.open_engine(model, tmp_path / "tiny")
     questions = ["What does the sign say now?", "What did the first sign say?", "Was steht da?", "何と書いてある"]
     asked = [request(TIMES[:count], prompt=question) for count in (0, 1, 4) for question in questions]
-    replies = [adapter.answer(untrained, one, 0) for one in asked]
+    replies = [answer(untrained, one) for one in asked]
     assert {reply.status for reply in replies} <= {"ok", "truncated"}
     assert sum(reply.status == "ok" for reply in replies) > 6
     assert len({reply.tokens_out for reply in replies}) > 3
@@ -203,13 +193,22 @@ def test_auto_is_resolved_where_answers_are_kept_apart(model, monkeypatch, tmp_p
 
 
 def test_a_sampled_reply_depends_on_seed_and_question_only(weights, model):
-    settings = {**model, "generation": {**model["generation"], "temperature": 1.0}}
-    sampling = adapter.open_engine(settings, weights)
-    one, other = request(TIMES[:2]), request(TIMES[:3])
-    first = adapter.answer(sampling, one, 0).raw
-    adapter.answer(sampling, other, 0)
-    assert adapter.answer(sampling, one, 0).raw == first
-    assert adapter.answer(sampling, one, 1).raw != first
+    """Not on what is asked beside or before it: sampled replies are asked for one by one, whatever ``batch`` says."""
+
+    def sampled(asked, seed=0, batch=4):
+        settings = {
+            "engine": model["engine"] | {"batch": batch},
+            "generation": model["generation"] | {"temperature": 1},
+        }
+        answers = adapter.load(model | settings, weights, seed)
+        return {one.prompt: reply for one, reply in answers(asked)}
+
+    one, other = request(TIMES[:2], prompt="One?"), request(TIMES[:2], prompt="Other?")
+    both = sampled([other, one])
+    assert {reply.batch for reply in both.values()} == {1}
+    alone = sampled([one], batch=1)["One?"]
+    assert alone.raw == both["One?"].raw == sampled([one, other])["One?"].raw
+    assert alone.raw != sampled([one], seed=1)["One?"].raw
 
 
 def test_statuses_of_finished_replies(engine):
@@ -225,22 +224,76 @@ def test_statuses_of_finished_replies(engine):
     assert read("東" * 40, end=False) == ("truncated", "東" * 40)
 
 
-def test_failures_of_the_engine_are_one_line(engine, monkeypatch, tmp_path, model):
-    import torch
-
-    with pytest.raises(EngineError, match="exceed the context of 32768"):
-        adapter.answer(engine, request([], prompt="東" * 20000), 0)
-    with pytest.raises(EngineError):
-        adapter.answer(engine, request(TIMES[:2], prompt="a <|video_pad|> in the question"), 0)
+def test_failures_of_the_engine_are_one_line(engine, tmp_path, model):
+    asked = {
+        "exceed the context of 32768": request([], prompt="東" * 20000),
+        "The total number of <|video_pad|> tokens": request(TIMES[:2], prompt="a <|video_pad|> in the question"),
+        "": request(TIMES[:2]),
+    }
+    for (why, _), reply in zip(asked.items(), adapter.answer_batch(engine, list(asked.values()), 0), strict=True):
+        assert (reply.status == "error:engine") == bool(why) and why in reply.detail and "\n" not in reply.detail
     with pytest.raises(EngineError, match="fetch or build the weights again"):
-        adapter.open_engine(model, tmp_path)
+        hf_engine.open_engine(model, tmp_path)
 
-    def exhausted(**inputs):
-        raise torch.OutOfMemoryError("CUDA out of memory\nTried to allocate 20 GiB")
 
-    monkeypatch.setattr(engine.network, "generate", exhausted)
-    with pytest.raises(EngineError, match="out of GPU memory"):
-        adapter.answer(engine, request(TIMES[:2]), 0)
+@pytest.mark.parametrize("words", ["CUDA out of memory\nTried to allocate 20 GiB", "CUBLAS_STATUS_ALLOC_FAILED when"])
+def test_memory_that_runs_out_halves_the_batch_for_this_job_and_the_next(
+    engine, weights, model, monkeypatch, tmp_path, capsys, words
+):
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration as Network
+
+    monkeypatch.setenv("TEXT_IN_VIDEO_CACHE", str(tmp_path))
+    monkeypatch.delenv("APPTAINER_CONTAINER", raising=False)
+    fits, rows = Network.generate, []
+
+    def generate(self, **inputs):
+        rows.append(len(inputs["input_ids"]))
+        if rows[-1] > 2:
+            raise torch.OutOfMemoryError(words) if "CUDA" in words else RuntimeError(words)
+        return fits(self, **inputs)
+
+    monkeypatch.setattr(Network, "generate", generate)
+    settings = model | {"engine": model["engine"] | {"batch": 8}}
+    asked = [request(TIMES[:2], prompt=f"{number}?") for number in range(10)]
+    for calls in ([8, 4, 2, 2, 2, 2, 2], [2] * 5):
+        rows.clear()
+        answers = list(adapter.load(settings, weights, 0)(asked))
+        assert [one for one, _ in answers] == asked and rows == calls
+        assert {reply.status for _, reply in answers} <= {"ok", "truncated"}
+        assert {reply.batch for _, reply in answers} == {2}
+    assert capsys.readouterr().err.count("from now on (kept in ") == 2
+    assert answer(engine, asked[0]).raw == answers[0][1].raw
+
+
+def test_a_failure_inside_a_batch_is_of_its_question_alone(engine, weights, model, monkeypatch):
+    from transformers import Qwen3VLForConditionalGeneration as Network
+
+    works, rows = Network.generate, []
+
+    def generate(self, **inputs):
+        rows.append(len(inputs["input_ids"]))
+        if any("harbour" in text for text in engine.processor.tokenizer.batch_decode(inputs["input_ids"])):
+            raise RuntimeError("index out of range in self")
+        return works(self, **inputs)
+
+    monkeypatch.setattr(Network, "generate", generate)
+    asked = [request([], prompt=prompt) for prompt in ("What is sold?", "Where is the harbour?", "Read it.")]
+    answers = adapter.load(model | {"engine": model["engine"] | {"batch": 3}}, weights, 0)(asked)
+    assert [reply.detail for _, reply in answers] == ["", "index out of range in self", ""]
+    assert rows == [3, 1, 1, 1]
+
+
+def test_a_checkpoint_that_names_no_end_stops_at_its_tokenizers(engine, monkeypatch):
+    words = engine.processor.tokenizer
+    settings = {"max_new_tokens": 5, "thinking": False}
+    known = engine.network.generation_config
+    for stop, pad in ((None, None), ([7, 8], None), (7, 9)):
+        monkeypatch.setattr(known, "eos_token_id", stop)
+        monkeypatch.setattr(known, "pad_token_id", pad)
+        made = hf_engine.generation_config(settings, engine.network, words)
+        assert made.eos_token_id == (words.eos_token_id if stop is None else stop)
+        assert made.pad_token_id == (words.pad_token_id if pad is None else pad)
 
 
 def test_a_whole_cell_from_a_file_on_disk(weights, tmp_path, capsys):

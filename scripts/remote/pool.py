@@ -1,0 +1,315 @@
+"""Many questions to one server: as many at once as it takes, repeated where a failure passes, within the budget."""
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from scripts.lib.errors import EngineError
+from scripts.remote import prices as price_file
+from scripts.remote.budget import Amount, Budget, Ledger
+from scripts.remote.chat import Caller, Chat, Endpoint, Messages, Outcome, Reply
+from scripts.remote.failures import CallError
+from scripts.remote.limits import ClosedError, Limits
+
+Answered = tuple[Chat, Outcome]
+
+REMEDIES = {
+    "quota": "the account has nothing left: top it up, and run again",
+    "access": "the server does not take this key: check it and what it may use, and run again",
+    "model": "the server does not know this model: check remote.url and remote.id in its file",
+    "field": "the server does not take a field of every request: change generation or client in the model's file",
+}
+FILTERED = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist", "refusal")
+"""Reasons to finish that say that somebody did not want an answer; OpenAI's first, then Google's and Anthropic's."""
+SPOILED = ("error:too_long",)
+"""Errors that say something about the question and nothing about the server."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server is asked."""
+
+    endpoint: Endpoint
+    concurrency: int
+    limits: dict[str, Any]
+    """Content of config/remote.yaml."""
+    requests_per_min: float | None = None
+    tokens_per_min: float | None = None
+    prices: dict[str, Any] | None = None
+    """Content of config/prices.yaml; None for a server that bills nobody."""
+    ledger: Path | None = None
+    """Where spending is added up; None for a server that bills nobody."""
+    seed: int = 0
+    """Of the random part of waits."""
+
+
+def ask_all(
+    settings: Settings,
+    chats: Iterable[Chat],
+    wait: Callable[[float], Any] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Answered]:
+    """Ask every question of a stream; yield each with its one outcome, in the order in which they are done.
+
+    A question is drawn from the stream, in the caller's thread, when there is room for it and not before. Closing the
+    generator ends the calls on their way.
+
+    Args:
+        wait: waits so many seconds before a repeat; None = really.
+        clock: seconds.
+
+    Raises:
+        EngineError: nothing more can be asked: no access, budget reached, or an outage (``give_up_after`` errors in a
+            row). Calls on their way have been yielded by then; questions without an outcome are still to ask.
+        ConfigError: no price for a model whose dollars are limited.
+        DataError: the file of what was spent can't be read or written.
+    """
+    pool = _Pool(settings, wait, clock)
+    try:
+        yield from pool.run(iter(chats))
+    finally:
+        pool.close()
+
+
+@dataclass
+class _Question:
+    """A question that is being asked, and what it has come to so far."""
+
+    chat: Chat
+    most: Amount
+    """That one call can come to."""
+    reservation: str | None = None
+    sent: bool = False
+    """Whether a call is on its way."""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    dollars: float | None = None
+    attempts: int = 0
+    seconds: float = 0.0
+    messages: Messages = field(default_factory=list)
+
+    def outcome(self, status: str, text: str = "", detail: str = "", reply: Reply | None = None) -> Outcome:
+        model, system_fingerprint = (reply.model, reply.system_fingerprint) if reply else ("", "")
+        sums = (self.tokens_in, self.tokens_out, self.dollars, self.seconds, self.attempts)
+        return Outcome(status, text, detail, *sums, model=model, system_fingerprint=system_fingerprint)
+
+
+class _Pool:
+    def __init__(self, settings: Settings, wait: Callable[[float], Any] | None, clock: Callable[[], float]) -> None:
+        self.settings, self.clock = settings, clock
+        self.last_try = threading.Event()
+        """Calls on their way are the last: nothing is repeated."""
+        self.wait = wait or self.last_try.wait
+        self.ledger = self._open_ledger()
+        rates = (settings.requests_per_min, settings.tokens_per_min)
+        self.limits = Limits(settings.concurrency, *rates, clock)
+        self.caller = Caller(settings.endpoint)
+        self.threads = ThreadPoolExecutor(settings.concurrency, "remote question")
+        self.done: SimpleQueue[tuple[Chat, Future[Outcome]]] = SimpleQueue()
+        self.under_way = 0
+        self.errors_in_a_row = 0
+        self.stop: EngineError | None = None
+
+    def _open_ledger(self) -> Ledger | None:
+        settings = self.settings
+        if settings.ledger is None:
+            return None
+        budget = Budget(**settings.limits["budget"])
+        if budget.dollars is not None:
+            price_file.require(settings.prices or {"models": {}}, settings.endpoint.model)
+        return Ledger(settings.ledger, budget, settings.endpoint.model)
+
+    # In the caller's thread.
+
+    def run(self, chats: Iterator[Chat]) -> Iterator[Answered]:
+        chat: Chat | None = None
+        more = True
+        while more or self.under_way:
+            while not self.done.empty():  # what is there is handed on before a question is drawn, which may take long
+                yield from self._finish()
+            more = more and self.stop is None
+            if more and self.under_way < self.limits.allowed:
+                chat = chat or next(chats, None)
+                if chat is None:
+                    more = False
+                elif self._start(chat):
+                    chat = None
+                    continue
+            if self.under_way:
+                yield from self._finish()
+        if self.stop:
+            raise self.stop
+
+    def _start(self, chat: Chat) -> bool:
+        """Begin with a question if the budget allows; without anything on its way it never will."""
+        question = _Question(chat, self._most(chat))
+        if not self._reserve(question):
+            if not self.under_way and self.ledger:
+                self.stop = self.ledger.exhausted(question.most)
+            return False
+        self.under_way += 1
+        future = self.threads.submit(self._ask, question)
+        future.add_done_callback(lambda done: self.done.put((chat, done)))
+        return True
+
+    def _finish(self) -> Iterator[Answered]:
+        chat, future = self.done.get()
+        self.under_way -= 1
+        try:
+            outcome = future.result()
+        except ClosedError:  # the end came while it waited for its turn
+            return
+        except CallError as failure:
+            self._end(EngineError(f"{self.settings.endpoint.model}: {failure.detail}; {REMEDIES[failure.kind]}"))
+            return
+        yield chat, outcome
+        if not outcome.status.startswith("error:") or outcome.status in SPOILED:
+            self.errors_in_a_row = 0
+            return
+        self.errors_in_a_row += 1
+        if self.errors_in_a_row >= self.settings.limits["give_up_after"]:
+            what = f"{self.errors_in_a_row} questions in a row failed, the last with {outcome.status} {outcome.detail}"
+            remedy = "what was answered is kept, run again when the server answers"
+            self._end(EngineError(f"{self.settings.endpoint.model}: {what}; {remedy}"))
+
+    def _end(self, why: EngineError) -> None:
+        self.stop = self.stop or why
+        self.last_try.set()
+        self.limits.close()
+
+    def close(self) -> None:
+        """End whatever is on its way."""
+        self.last_try.set()
+        self.limits.close()
+        self.caller.close()
+        self.threads.shutdown(cancel_futures=True)
+        if self.ledger:
+            self.ledger.close()
+
+    # In the threads that ask.
+
+    def _ask(self, question: _Question) -> Outcome:
+        chance = random.Random(f"{self.settings.seed} {question.chat.key}")
+        question.messages = question.chat.messages()
+        try:
+            while True:
+                question.attempts += 1
+                try:
+                    return self._call(question)
+                except CallError as failed:
+                    failure = failed
+                if failure.scope == "job":
+                    raise failure
+                pause = max(failure.wait_s or 0.0, backoff(question.attempts, self.settings.limits, chance))
+                outcome = self._given_up(question, failure)
+                if outcome is not None:
+                    return outcome
+                self.wait(pause)
+        finally:
+            self._release(question)
+
+    def _call(self, question: _Question) -> Outcome:
+        """One call, and what it cost."""
+        ticket = self.limits.begin(question.most.tokens)
+        start, counted, well, overloaded = self.clock(), None, False, False
+        question.sent = True
+        try:
+            reply = self.caller.call(question.messages, question.chat.max_tokens)
+            well = True
+            counted = None if reply.tokens_in is None else reply.tokens_in + (reply.tokens_out or 0)
+        except CallError as failure:
+            overloaded = failure.overloaded
+            if failure.billed:
+                self._pay(question, None)
+            if failure.wait_s is not None and failure.wait_s <= self.settings.limits["longest_wait_s"]:
+                self.limits.hold(failure.wait_s)
+            question.sent = False
+            raise
+        finally:
+            question.seconds += self.clock() - start
+            self.limits.end(ticket, counted, well, overloaded)
+        self._pay(question, reply)
+        question.sent = False
+        return self._read(question, reply)
+
+    def _read(self, question: _Question, reply: Reply) -> Outcome:
+        if reply.refusal or reply.finish.lower() in FILTERED:
+            return question.outcome("refused", reply.refusal or reply.text, f"finish_reason {reply.finish}", reply)
+        if reply.finish in ("length", "max_tokens"):
+            return question.outcome("truncated", reply.text, reply=reply)
+        if not reply.text.strip():
+            raise CallError("passing", "reply", f"an empty reply (finish_reason {reply.finish or 'none'})")
+        return question.outcome("ok", reply.text, reply=reply)
+
+    def _given_up(self, question: _Question, failure: CallError) -> Outcome | None:
+        """The outcome of a question that is not asked again; None if it is."""
+        limits, wanted = self.settings.limits, failure.wait_s or 0.0
+        if failure.kind == "refused":
+            return question.outcome("refused", detail=failure.detail)
+        why = None
+        if failure.scope == "question" or question.attempts > limits["retries"] or self.last_try.is_set():
+            why = ""
+        elif wanted > limits["longest_wait_s"]:
+            why = f" (it asks to wait {wanted:.0f} s, longest_wait_s is {limits['longest_wait_s']:g})"
+        elif not self._reserve(question):
+            why = " (not asked again: the budget is reached)"
+        return None if why is None else question.outcome(f"error:{failure.kind}", detail=failure.detail + why)
+
+    # What it costs.
+
+    def _most(self, chat: Chat) -> Amount:
+        dollars = self._cost(chat.tokens_in, chat.max_tokens)
+        return Amount(chat.tokens_in + chat.max_tokens, dollars or 0.0)
+
+    def _cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
+        if self.settings.prices is None:
+            return None
+        return price_file.cost(self.settings.prices, self.settings.endpoint.model, tokens_in, tokens_out, cached)
+
+    def _reserve(self, question: _Question) -> bool:
+        """Whether there is money for one more call of a question."""
+        if self.ledger and question.reservation is None:
+            question.reservation = self.ledger.reserve(question.most)
+            return question.reservation is not None
+        return True
+
+    def _release(self, question: _Question) -> None:
+        """Give back what a question did not need; a call that was ended on its way may be billed."""
+        if self.ledger and question.reservation and not question.sent:
+            self.ledger.settle(question.reservation, Amount())
+
+    def _pay(self, question: _Question, reply: Reply | None) -> None:
+        """Add a call to what its question has come to; one that the server did not count, at its upper estimate."""
+        if reply is not None and reply.tokens_in is not None:
+            tokens_out = reply.tokens_out or 0
+            question.tokens_in = (question.tokens_in or 0) + reply.tokens_in
+            question.tokens_out = (question.tokens_out or 0) + tokens_out
+            dollars = self._cost(reply.tokens_in, tokens_out, reply.cached)
+            amount = Amount(reply.tokens_in + tokens_out, dollars or 0.0)
+        else:
+            amount = question.most
+            dollars = amount.dollars if self._cost(0, 0) is not None else None
+        if dollars is not None:
+            question.dollars = (question.dollars or 0.0) + dollars
+        if self.ledger and question.reservation:
+            self.ledger.settle(question.reservation, amount)
+            question.reservation = None
+
+
+def backoff(attempt: int, settings: dict[str, Any], chance: random.Random) -> float:
+    """Seconds before the repeat that follows the ``attempt``-th call: doubled each time, less up to a half at random.
+    So questions that failed together don't come back together.
+
+    Args:
+        settings: content of config/remote.yaml.
+    """
+    most: float = settings["longest_wait_s"]
+    doubled = math.ldexp(settings["first_wait_s"], min(attempt - 1, 64))
+    return min(most, doubled) * chance.uniform(0.5, 1.0)

@@ -1,0 +1,43 @@
+"""What a call costs by config/prices.yaml. Needs no package beyond those that read it."""
+
+from typing import Any
+
+from scripts.lib.errors import ConfigError
+from scripts.lib.text import did_you_mean
+
+MILLION = 1e6
+
+
+def cost(prices: dict[str, Any], model: str, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
+    """Dollars of one call, never less for more tokens; None where the model has no price.
+
+    Args:
+        prices: content of config/prices.yaml.
+        model: the id that the server knows it by.
+        tokens_in: of the whole prompt, the ``cached`` ones among them.
+        tokens_out: of the reply, thoughts included.
+    """
+    price = prices["models"].get(model)
+    if price is None:
+        return None
+    for longer in price.get("over", []):
+        if tokens_in > longer["tokens"]:
+            price = longer
+    cached = min(cached, tokens_in)
+    billed = (tokens_in - cached) * price["in"] + cached * price.get("cached", price["in"])
+    dollars: float = (billed + tokens_out * price["out"]) / MILLION
+    return dollars
+
+
+def require(prices: dict[str, Any], model: str) -> None:
+    """Refuse a model without a price: its calls could not be held against a budget in dollars.
+
+    Raises:
+        ConfigError: names the file, and both ways out.
+    """
+    known = prices["models"]
+    if model not in known:
+        raise ConfigError(
+            f"config/prices.yaml: no price of '{model}'{did_you_mean(model, known)}; add what its vendor bills, or set "
+            "budget.dollars in config/remote.yaml to null for no limit"
+        )
