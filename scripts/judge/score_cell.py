@@ -21,8 +21,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from scripts.infer import prompting
 from scripts.judge.options import read_option
-from scripts.lib import cells, cli, config, jsonl, metrics, stats
+from scripts.lib import cells, cli, jsonl, metrics, stats
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
 from scripts.lib.questions import read_questions
@@ -170,7 +171,7 @@ def summary(
 
 
 def step(args: argparse.Namespace) -> None:
-    answers = config.read_file("prompt", args.prompt)["answers"]
+    answers = prompting.read(args.prompt)["answers"]
     questions = read_questions(args.questions)
     predictions = jsonl.read_unique(args.predictions, Prediction, "key")
     check_keys(questions, predictions, args.predictions)

@@ -71,6 +71,7 @@ def answerer(base_url: str, api_key: str, model_id: str, model: dict[str, Any]) 
         client.get("tokens_per_min"),
         prices=model["prices"] if billed else None,
         ledger=Path(model["ledger"]) if billed else None,
+        own_server="server" in model,
     )
 
     def answers(requests: Iterable[Request]) -> Iterator[Answered]:

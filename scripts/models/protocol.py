@@ -1,7 +1,7 @@
 """What a model is asked and what it gives back. An adapter never learns which data set a question comes from.
 
-An answerer takes a stream of requests and gives a stream of replies, drawing a request whenever it has room for one: one
-protocol serves models that answer one question at a time, in batches on a GPU, or many at once over a network.
+An answerer takes a stream of requests and gives a stream of replies, drawing a request whenever it has room for it. So
+one protocol serves models that answer one question at a time, in batches on a GPU, or many at once over a network.
 """
 
 import time

@@ -48,6 +48,8 @@ class Settings:
     """Where spending is added up; None for a server that bills nobody."""
     seed: int = 0
     """Of the random part of waits."""
+    own_server: bool = False
+    """Whether we started it: then an empty reply is what the model says, as in process, and nobody's failure."""
 
 
 def ask_all(
@@ -58,8 +60,8 @@ def ask_all(
 ) -> Iterator[Answered]:
     """Ask every question of a stream; yield each with its one outcome, in the order in which they are done.
 
-    A question is drawn from the stream, in the caller's thread, when there is room for it and not before. Closing the
-    generator ends the calls on their way.
+    A question is drawn from the stream when there is room for it and not before, in a thread of its own: where that takes
+    long (frames being decoded), outcomes are handed on meanwhile. Closing the generator ends the calls on their way.
 
     Args:
         wait: waits so many seconds before a repeat; None = really.
@@ -112,7 +114,9 @@ class _Pool:
         self.limits = Limits(settings.concurrency, *rates, clock)
         self.caller = Caller(settings.endpoint)
         self.threads = ThreadPoolExecutor(settings.concurrency, "remote question")
-        self.done: SimpleQueue[tuple[Chat, Future[Outcome]]] = SimpleQueue()
+        self.drawer = ThreadPoolExecutor(1, "remote stream")
+        self.done: SimpleQueue[tuple[Chat, Future[Outcome]] | None] = SimpleQueue()
+        """What has come to its end: a question, or (None) the drawing of the next."""
         self.under_way = 0
         self.errors_in_a_row = 0
         self.stop: EngineError | None = None
@@ -130,20 +134,24 @@ class _Pool:
 
     def run(self, chats: Iterator[Chat]) -> Iterator[Answered]:
         chat: Chat | None = None
+        drawn: Future[Chat | None] | None = None
         more = True
         while more or self.under_way:
-            while not self.done.empty():  # what is there is handed on before a question is drawn, which may take long
-                yield from self._finish()
             more = more and self.stop is None
-            if more and self.under_way < self.limits.allowed:
-                chat = chat or next(chats, None)
-                if chat is None:
-                    more = False
-                elif self._start(chat):
-                    chat = None
-                    continue
-            if self.under_way:
-                yield from self._finish()
+            room = more and self.under_way < self.limits.allowed
+            if room and chat is not None and self._start(chat):
+                chat, room = None, self.under_way < self.limits.allowed
+            if room and chat is None and drawn is None:
+                drawn = self.drawer.submit(next, chats, None)
+                drawn.add_done_callback(lambda _: self.done.put(None))
+            if not self.under_way and (self.stop or drawn is None):
+                continue
+            ended = self.done.get()
+            if ended is not None:
+                yield from self._finish(*ended)
+            elif drawn is not None:
+                chat, drawn = drawn.result(), None
+                more = chat is not None
         if self.stop:
             raise self.stop
 
@@ -159,8 +167,7 @@ class _Pool:
         future.add_done_callback(lambda done: self.done.put((chat, done)))
         return True
 
-    def _finish(self) -> Iterator[Answered]:
-        chat, future = self.done.get()
+    def _finish(self, chat: Chat, future: Future[Outcome]) -> Iterator[Answered]:
         self.under_way -= 1
         try:
             outcome = future.result()
@@ -190,6 +197,7 @@ class _Pool:
         self.limits.close()
         self.caller.close()
         self.threads.shutdown(cancel_futures=True)
+        self.drawer.shutdown(wait=False, cancel_futures=True)
         if self.ledger:
             self.ledger.close()
 
@@ -244,7 +252,7 @@ class _Pool:
             return question.outcome("refused", reply.refusal or reply.text, f"finish_reason {reply.finish}", reply)
         if reply.finish in ("length", "max_tokens"):
             return question.outcome("truncated", reply.text, reply=reply)
-        if not reply.text.strip():
+        if not reply.text.strip() and not self.settings.own_server:
             raise CallError("passing", "reply", f"an empty reply (finish_reason {reply.finish or 'none'})")
         return question.outcome("ok", reply.text, reply=reply)
 

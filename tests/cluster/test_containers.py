@@ -96,6 +96,4 @@ def test_every_image_here_is_as_recorded_and_locked():
     )
     assert run.returncode == 0, run.stdout + run.stderr
     states = dict(line.split(": ", 1) for line in run.stdout.splitlines())
-    assert {name: states[name][:2] for name in CPU_IMAGES} == dict.fromkeys(
-        CPU_IMAGES, "ok"
-    )
+    assert {name: states[name][:2] for name in CPU_IMAGES} == dict.fromkeys(CPU_IMAGES, "ok")

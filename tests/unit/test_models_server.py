@@ -121,7 +121,7 @@ def test_transformers_serve_answers_questions_with_frames(weights, frames, start
     assert {key: (one.status, one.raw) for key, one in first.items()} == {
         key: (one.status, one.raw) for key, one in second.items()
     }
-    # Some of its noise is no word at all, which the client takes for a broken reply and asks for again.
+    # Some of its noise is no word at all.
     answered = [one for one in asked if first[one.key].status in ANSWERED]
     assert {first[one.key].detail for one in asked if one not in answered} <= {"an empty reply (finish_reason stop)"}
     assert len({first[one.key].raw for one in answered}) >= 4

@@ -72,6 +72,16 @@ def test_what_the_server_counted_replaces_the_estimate():
     assert limits.try_begin(700) and limits.try_begin(1) is None
 
 
+def test_what_is_counted_after_its_minute_is_counted_no_more():
+    clock = Clock()
+    limits = Limits(9, tokens_per_min=1000, clock=clock)
+    slow = limits.try_begin(900)
+    clock.now += MINUTE
+    assert limits.try_begin(500)
+    limits.end(slow, tokens=100)
+    assert limits.try_begin(500) and limits.try_begin(1) is None
+
+
 def test_a_call_above_the_limit_goes_alone():
     clock = Clock()
     limits = Limits(9, tokens_per_min=1000, clock=clock)

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections import Counter
 from pathlib import Path
@@ -116,6 +117,12 @@ def test_a_server_that_never_ends_its_reply_is_left():
     assert {found[text].attempts for text in [*always, *once]} == {2}
 
 
+def test_an_empty_reply_of_our_own_server_is_what_the_model_says():
+    with FaultServer(scripted({"nothing": ["empty"]})) as server:
+        found = outcomes(server, ["nothing"], own_server=True)["nothing"]
+    assert (found.status, found.text, found.attempts) == ("ok", "", 1)
+
+
 def test_a_server_that_is_not_there():
     with FaultServer() as server:
         pass
@@ -170,11 +177,37 @@ def test_no_more_is_drawn_than_there_is_room_for():
     assert len(drawn) == 40
 
 
+def test_outcomes_are_handed_on_while_the_next_question_is_being_made():
+    """A kill in a long decode must not lose replies that were there."""
+    answered = threading.Event()
+
+    def stream():
+        yield chat("first")
+        assert answered.wait(60), "the first outcome waited for the second question"
+        yield chat("second")
+
+    with FaultServer() as server:
+        for _ in ask_all(asked(server), stream()):
+            answered.set()
+        assert sum(server.answered.values()) == 2
+
+
 def test_closing_the_stream_ends_the_calls_on_their_way():
     with FaultServer(scripted({"silent": ["silence"]})) as server:
         stream = ask_all(asked(server, timeout_s=1000), map(chat, ["silent 1", "good", "silent 2", "silent 3"]))
         assert next(stream)[0].key == "good"
         stream.close()  # without this, a thousand seconds
+
+
+def test_questions_that_wait_for_their_turn_end_with_the_stream_and_with_the_job():
+    with FaultServer(scripted({"a": ["401"]})) as server:
+        slow = asked(server, requests_per_min=1)
+        with pytest.raises(EngineError, match="HTTP 401"):
+            list(ask_all(slow, map(chat, "aaaa"), clock=lambda: 0.0))  # its minute never passes
+        stream = ask_all(slow, map(chat, "bcd"), clock=lambda: 0.0)
+        next(stream)
+        stream.close()
+    assert server.asked.total() == 2
 
 
 @pytest.mark.parametrize(
