@@ -153,7 +153,7 @@ def option(flag, files):
 
 def unpinned(wildcards):
     """A flag for models that the settings allow to run although nothing says which version of theirs it is."""
-    return "--allow-unpinned" if wildcards.model in UNPINNED else ""
+    return "--allow-unpinned" if wildcards.model in UNPINNED and pins.unpinned(MODELS[wildcards.model]) else ""
 
 
 def versions(*modules):
@@ -162,11 +162,15 @@ def versions(*modules):
 
 
 def adapter_versions(wildcards):
-    """What else than files a prediction goes by: the adapter's version, and the fusion's where text is read."""
-    adapter = ADAPTERS[MODELS[wildcards.model]["adapter"]].split(":")[0]
-    return versions(
-        Path(*adapter.split(".")).with_suffix(".py"), *(["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else [])
-    )
+    """What else than files a prediction goes by: versions of the adapter, of the words, and of what is told and read."""
+    prompt = PROMPTS[wildcards.prompt]
+    used = [ADAPTERS[MODELS[wildcards.model]["adapter"]].replace(".", "/") + ".py", "scripts/infer/prompting.py"]
+    used += ["scripts/models/answers.py"]
+    used += ["scripts/models/openai_chat.py"] if "server" in MODELS[wildcards.model] else []
+    used += ["scripts/infer/person.py"] if "person" in prompt else []
+    used += ["scripts/infer/scene_text.py"] if "scene_text" in prompt else []
+    used += ["scripts/ocr/tracks.py"] if needs_ocr(wildcards.model) else []
+    return versions(*used)
 
 
 def footage(wildcards):
@@ -175,9 +179,13 @@ def footage(wildcards):
 
 
 def short_cells(wildcards):
-    """The batch for cells of models without a GPU, which take minutes, where the profile gives batches a size."""
-    batched = "short_cells" in workflow.group_settings.group_components
-    return "short_cells" if batched and not MODELS[wildcards.model]["resources"]["gpus"] else None
+    """The batch for cells that take minutes on a CPU, where the profile gives batches a size; APIs take longer."""
+    batched, needs = "short_cells" in workflow.group_settings.group_components, MODELS[wildcards.model]["resources"]
+    return "short_cells" if batched and not needs["gpus"] and needs["runtime_min"] <= SHORT_MIN else None
+
+
+SHORT_MIN = 60
+"""Minutes of a job that still go into a batch."""
 
 
 def growing(amount):

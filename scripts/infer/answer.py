@@ -3,19 +3,22 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from scripts.infer import prompting
 from scripts.infer.cell import Cell, Inputs, Task, open_cache, refusal, task_of
-from scripts.infer.frames import with_frames
-from scripts.infer.summary import changed_frames, remedies, summary
+from scripts.infer.frames import Frames
+from scripts.infer.summary import OF_THE_SERVER, changed_frames, remedies, summary
 from scripts.lib import images, jsonl
 from scripts.lib.cache import Cache
 from scripts.lib.errors import EngineError
 from scripts.lib.progress import clock, track
 from scripts.lib.records import Prediction
 from scripts.lib.stopping import Stopping
+from scripts.lib.video import Image
+from scripts.lib.workers import Outcome
 from scripts.models import find, weights
 from scripts.models.protocol import Reply, Request
 
@@ -29,27 +32,47 @@ class Source:
 
     def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float, stopping: Stopping) -> None:
         self.cell, self.tasks, self.stopping = cell, {task.key: task for task in tasks}, stopping
-        self.outcomes = with_frames(cell, tasks, workers, timeout_s)
-        self.first = ThreadPoolExecutor(1).submit(next, self.outcomes, None)
+        self.frames = Frames(cell, tasks, workers, timeout_s)
+        self.outcomes = iter(self.frames)
+        self.first: Future[Outcome[Task, list[Image]] | None] | None = _soon(next, self.outcomes, None)
         """Decoding begins now: the model is loaded meanwhile, which takes longer."""
         self.undecoded: dict[str, str] = {}
         """Keys of questions whose frames could not be decoded, with the reason."""
         self.waited_s = 0.0
         """How long the model has waited for frames."""
-        self.begun = False
 
     def __iter__(self) -> Iterator[Request]:
         while not self.stopping:
-            start = time.monotonic()
-            outcome = next(self.outcomes, None) if self.begun else self.first.result()
-            self.begun = True
-            self.waited_s += time.monotonic() - start
-            if outcome is None:
+            outcome = self._next()
+            if outcome is None or self.stopping:
                 return
             if outcome.value is None:
                 self.undecoded[outcome.item.key] = outcome.error or ""
             else:
                 yield request_of(self.cell, outcome.item, outcome.value)
+
+    def _next(self) -> Outcome[Task, list[Image]] | None:
+        start = time.monotonic()
+        try:
+            if self.first is None:
+                return next(self.outcomes, None)
+            first, self.first = self.first, None
+            return first.result()
+        finally:
+            self.waited_s += time.monotonic() - start
+
+    def close(self) -> None:
+        """End whatever is being decoded, from any thread."""
+        self.frames.close()
+
+
+def _soon(function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    """The result of a call in a thread of its own."""
+    threads = ThreadPoolExecutor(1)
+    try:
+        return threads.submit(function, *arguments)
+    finally:
+        threads.shutdown(wait=False)
 
 
 def request_of(cell: Cell, task: Task, frames: Sequence[object]) -> Request:
@@ -80,6 +103,7 @@ def prediction(cell: Cell, task: Task, reply: Reply, engine: str, revision: str)
         answer=reply.answer,
         detail=reply.detail,
         times=list(reply.times),
+        times_told=reply.times_told,  # type: ignore[arg-type] - the record refuses any other word
         height=reply.height,
         width=reply.width,
         visual_tokens=reply.visual_tokens,
@@ -115,30 +139,51 @@ def answer_all(
         print(f"{step}: {len(made)} of {len(tasks)} answers are in {cache.path.parent}", file=sys.stderr)
     if not todo:
         return made
-    adapter = find(cell.model["adapter"])
-    with Stopping() as stopping:
-        source = Source(cell, todo, workers, timeout_s, stopping)
-        answerer = adapter.load(cell.model | cell.run, cell.weights, cell.seed)
-        revision = weights.revision(cell.model, cell.weights)
-        label, start = f"{step} {cell.model['name']} {cell.prompt['name']}", time.monotonic()
-        for request, reply in track(answerer(source), label, len(todo), "questions"):
+    stopping = Stopping()
+    source = Source(cell, todo, workers, timeout_s, stopping)
+    try:
+        made |= _ask(cell, source, cache, f"{step} {cell.model['name']} {cell.prompt['name']}")
+    finally:
+        source.close()
+    for key, why in source.undecoded.items():
+        made[key] = Prediction(key=source.tasks[key].question.key, status="error:decode", detail=why)
+    check_any(cell.model["name"], [made[task.key] for task in tasks])
+    return made
+
+
+def _ask(cell: Cell, source: Source, cache: Cache, label: str) -> dict[str, Prediction]:
+    """Load the model and put every request of the source to it."""
+    adapter, stopping = find(cell.model["adapter"]), source.stopping
+    # A signal ends the process at once while the model is being loaded: nothing is lost.
+    answerer = adapter.load(cell.model | cell.run | {"stopping": lambda: bool(stopping)}, cell.weights, cell.seed)
+    revision = weights.revision(cell.model, cell.weights)
+    made: dict[str, Prediction] = {}
+    start = time.monotonic()
+    with stopping:
+        for request, reply in track(answerer(source), label, len(source.tasks), "questions"):
             task = source.tasks[request.key]
             made[task.key] = prediction(cell, task, reply, adapter.engine, revision)
             if not reply.status.startswith("error:"):
                 cache.put(task.key, made[task.key].model_dump(mode="json"))
-        if stopping:
-            kept = f"{len(cache)} answers are kept in {cache.path.parent}"
-            raise EngineError(f"stopped by {stopping.signal_name}; {kept}, run again to go on")
-    for key, why in source.undecoded.items():
-        made[key] = Prediction(key=source.tasks[key].question.key, status="error:decode", detail=why)
-    if cell.shows_frames:
+    if stopping:
+        kept = f"{len(cache)} answers are kept in {cache.path.parent}"
+        raise EngineError(f"stopped by {stopping.signal_name}; {kept}, run again to go on")
+    if cell.shows_frames and "client" not in cell.model:  # behind a server others are being answered meanwhile
         spent = time.monotonic() - start
-        share = f"{source.waited_s / spent:.0%} of {clock(spent)}"
-        print(f"{step}: waited for frames: {share}", file=sys.stderr)
-    failures = {made[task.key].detail for task in todo if made[task.key].status == "error:engine"}
-    if len(failures) == 1 and all(made[task.key].status == "error:engine" for task in tasks):
-        raise EngineError(f"{cell.model['name']}: every question failed: {failures.pop()}")
+        print(f"{label}: waited for frames {source.waited_s / spent:.0%} of {clock(spent)}", file=sys.stderr)
     return made
+
+
+def check_any(name: str, made: Sequence[Prediction]) -> None:
+    """Refuse to call a cell done in which every question failed alike: something else is wrong than the questions.
+
+    Raises:
+        EngineError: with the reason of one of them.
+    """
+    statuses, reasons = {one.status for one in made}, {one.detail for one in made}
+    alike = ("error:engine",) if len(reasons) == 1 else ()
+    if statuses and statuses <= {*alike, *(f"error:{kind}" for kind in OF_THE_SERVER)}:
+        raise EngineError(f"{name}: every question failed: {statuses.pop()}: {made[0].detail}")
 
 
 def _cached(cache: Cache, key: str) -> Prediction:
@@ -166,6 +211,7 @@ def answer_questions(args: argparse.Namespace, cell: Cell, inputs: Inputs, step:
         predictions = run(cell, inputs, cache, args.workers, args.timeout_s, step)
     jsonl.write(args.predictions, predictions)
     print(f"{args.predictions}: {summary(predictions)}", file=sys.stderr)
-    lines = [changed_frames(predictions), *remedies(predictions, args.predictions, args.scene_text or args.ocr)]
+    readings = [file for file in (args.ocr, args.scene_text) if file]
+    lines = [changed_frames(predictions), *remedies(predictions, args.predictions, readings)]
     for line in filter(None, lines):
         print(line, file=sys.stderr)

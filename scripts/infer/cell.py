@@ -12,14 +12,15 @@ from scripts.lib.cache import Cache, fingerprint
 from scripts.lib.errors import ConfigError, DataError
 from scripts.lib.questions import read_questions
 from scripts.lib.records import FramePlan, FrameTimes, OcrFrame, Prediction, Question, Video
-from scripts.models import find, pins, weights
+from scripts.models import answers, find, pins, weights
 
 NOT_ANSWERS = ("title", "name", "licence", "resources", "image", "cost", "prompt_variant")
+NOT_ANSWERS += ("system", "suffix", "max_frames")
 """Keys of a model's YAML that can't change an answer, or do so through the words of its prompt, which count anyway."""
 NOT_ANSWERS_WITHIN = {
     "engine": ("batch",),
     "remote": ("url", "key_env", "dated"),
-    "client": ("concurrency", "requests_per_min", "tokens_per_min", "timeout_s", "max_tokens_field"),
+    "client": ("concurrency", "requests_per_min", "tokens_per_min", "timeout_s"),
     "server": ("start_s",),
 }
 """The same for keys inside its blocks. A batch can change last digits; it is on record, and not worth asking anew."""
@@ -45,7 +46,8 @@ class Cell:
 
     @property
     def system(self) -> str:
-        return str(self.prompt.get("system", ""))
+        """What the model's file says first, then the prompt's."""
+        return "\n\n".join(filter(None, [self.model.get("system", ""), self.prompt.get("system", "")]))
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,12 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
     """
     options = question.options if cell.prompt["answers"] == "option" else None
     told = texts_of(inputs.scene_text, plan)
+    words = prompting.wording(cell.prompt, cell.model) + cell.model.get("suffix", "")
+    asked_as, choices = rephrased(question.question, options, cell.prompt.get("person", "as_asked"))
     text = prompting.render(
-        prompting.wording(cell.prompt, cell.model),
-        person.rephrase(question.question, cell.prompt.get("person", "as_asked")),
-        options,
+        words,
+        asked_as,
+        choices,
         None if told is None else scene_text.text(told, numbered=cell.prompt["frames"] == "sampled"),
     )
     video = _find(inputs.videos, question.video, "--videos", "probe_videos")
@@ -134,6 +138,14 @@ def task_of(cell: Cell, inputs: Inputs, question: Question, plan: FramePlan) -> 
         *([inputs.crops.identity(plan.video, plan.frames)] if inputs.crops else []),
     )
     return Task(key, question, plan, video, times, text, ocr)
+
+
+def rephrased(question: str, options: list[str] | None, how: str) -> tuple[str, list[str] | None]:
+    """Question and options in another person; options that would become alike stay as they are."""
+    changed = [person.rephrase(option, how) for option in options or []]
+    if options is None or len(set(changed)) < len(set(options)):
+        return person.rephrase(question, how), options
+    return person.rephrase(question, how), changed
 
 
 def texts_of(reading: Reading, plan: FramePlan) -> list[OcrFrame] | None:
@@ -172,7 +184,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="for models that sample their reply")
     parser.add_argument("--workers", type=int, default=1, help="processes that decode frames")
     parser.add_argument(
-        "--timeout-s", type=float, default=600, help="a question's frames not decoded by then are given up"
+        "--timeout-s",
+        type=float,
+        default=600,
+        help="frames not decoded by then are given up, those of other questions decoded with them too",
     )
     parser.add_argument("--cache", type=Path, required=True, help="folder where answers are kept as they come")
     parser.add_argument("--predictions", type=Path, required=True, help="predictions.jsonl to write")
@@ -258,7 +273,9 @@ def open_cache(folder: Path, cell: Cell, predictions: Path) -> Cache:
     prompt = {key: cell.prompt[key] for key in ("answers", "frames")}  # its words are in each answer's own key
     resolution = {key: value for key, value in cell.resolution.items() if key not in ("title", "name")}
     adapter = find(cell.model["adapter"])
-    place = [adapter.engine, adapter.conditions(cell.model), images.running()]
+    place = [adapter.engine, adapter.conditions(cell.model), images.running(), answers.VERSION]
+    if "remote" in cell.model:  # somebody else's machine: nothing of ours but the words is worth paying for twice
+        place = [adapter.engine.partition(",")[0], answers.VERSION]
     model = what_answers(cell.model)
     name = fingerprint(model, prompt, cell.system, resolution, weights.identity(cell.weights), place, cell.seed)
     own = folder / name / f"{fingerprint(str(predictions.absolute()))}.jsonl"

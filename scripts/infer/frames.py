@@ -6,7 +6,6 @@ waiting at a time.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from scripts.lib.workers import Outcome, run_all
 
 MOST_PIXELS = 64_000_000
 """Of a group's frames after resizing: 200 MB. A question that shows more is a group of its own."""
+MOST_PIXELS_AHEAD = 4 * MOST_PIXELS
+"""Of the groups that are being decoded or wait to be shown."""
 
 
 @dataclass(frozen=True)
@@ -90,24 +91,47 @@ def pixels(resolution: dict[str, Any], height: int, width: int) -> int:
     return int(height * width * min(1.0, side / max(height, width)) ** 2)
 
 
-def with_frames(
-    cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float
-) -> Iterator[Outcome[Task, list[Image]]]:
+class Frames:
     """Tasks with their frames, video by video; those of a blind prompt or a model that reads text get none.
 
-    What can't be decoded is the error of the questions that show it, not of others about the same video.
+    What can't be decoded is the error of the questions that show it, not of others about the same video; where a video
+    takes longer than ``timeout_s``, which is for a group, of all questions of that group.
     """
-    if not cell.shows_frames:
-        yield from (Outcome(task, []) for task in tasks)
-        return
-    together = groups(cell, tasks)
-    jobs = [job_of(cell, group) for group in together]
-    for group, outcome in zip(together, run_all(decode, jobs, workers, timeout_s, ahead=workers + 2), strict=True):
-        if outcome.value is None and len(group) > 1 and not outcome.timed_out:
-            alone = run_all(decode, [job_of(cell, [task]) for task in group], 1, timeout_s, ahead=1)
-            yield from chain.from_iterable(map(_shared, ([task] for task in group), alone))
-        else:
-            yield from _shared(group, outcome)
+
+    def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float) -> None:
+        self.cell, self.tasks, self.timeout_s = cell, tasks, timeout_s
+        self.closed = False
+        self.groups = groups(cell, tasks) if cell.shows_frames else []
+        jobs = [job_of(cell, group) for group in self.groups]
+        largest = max((pixels_of(cell, group) for group in self.groups), default=1)
+        # At least one group more than is being decoded would wait, if its frames did not fill the memory.
+        ahead = max(2, min(workers + 2, MOST_PIXELS_AHEAD // largest))
+        self.runs = [run_all(decode, jobs, min(workers, ahead), timeout_s, ahead=ahead)]
+
+    def __iter__(self) -> Iterator[Outcome[Task, list[Image]]]:
+        if not self.cell.shows_frames:
+            yield from (Outcome(task, []) for task in self.tasks)
+            return
+        for group, outcome in zip(self.groups, self.runs[0], strict=False):  # fewer where it was closed
+            if outcome.value is not None or len(group) == 1 or outcome.timed_out:
+                yield from _shared(group, outcome)
+            elif not self.closed:
+                jobs = [job_of(self.cell, [task]) for task in group]
+                self.runs.append(run_all(decode, jobs, 1, self.timeout_s, ahead=1))
+                for task, alone in zip(group, self.runs[-1], strict=False):
+                    yield from _shared([task], alone)
+
+    def close(self) -> None:
+        """End at once, from any thread."""
+        self.closed = True
+        for run in self.runs:
+            run.close()
+
+
+def pixels_of(cell: Cell, group: Sequence[Task]) -> int:
+    """Of all frames of a group, roughly."""
+    video = group[0].video
+    return len(job_of(cell, group).frames) * pixels(cell.resolution, video.height, video.width)
 
 
 def _shared(group: list[Task], outcome: Outcome[Decode, list[Image]]) -> Iterator[Outcome[Task, list[Image]]]:

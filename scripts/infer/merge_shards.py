@@ -51,7 +51,7 @@ def step(args: argparse.Namespace) -> None:
     jsonl.write(args.predictions, predictions)
     print(f"{args.predictions}: {summary(predictions)}", file=sys.stderr)
     for file, part in shards.items():
-        for line in remedies(part, file, None):
+        for line in remedies(part, file, []):
             print(line, file=sys.stderr)
 
 

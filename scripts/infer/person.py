@@ -1,15 +1,18 @@
-"""A question's first person replaced: MyEgo's two changes of prompts, whose exact rules are not published.
+"""The first person of a question or an option replaced: MyEgo's two changes of prompts, whose rules are not published.
 
 ``camera_wearer`` (the paper's "Enhanced"): "I" and "me" become "the camera wearer", "my" and "mine" "the camera
 wearer's", "we" "the camera wearer's group". ``removed`` ("Remove"): nothing is left that says whose things or doings
 are meant. "My" becomes "the", "I", "me" and "we" "someone", so that the sentence stays one. Verbs agree with the new
 subject.
 
-What stands in double quotes is text in the picture and stays. So does all else, errors included.
+What stands in double quotes is text in the picture and stays, and so does an option in capitals throughout ("WE CAN DO
+IT!"). So does all else, errors included.
 """
 
 import re
 
+VERSION = 1
+"""Raise it when the words that a model reads change."""
 CAMERA_WEARER = {
     **dict.fromkeys(("i", "me"), "the camera wearer"),
     **dict.fromkeys(("my", "mine"), "the camera wearer's"),
@@ -57,9 +60,9 @@ TOKEN = re.compile(r"""("[^"]*"|“[^”]*”|\w+(?:['’`]\w+)*)""")
 def rephrase(question: str, how: str) -> str:
     """The question as ``person`` of a prompt wants it: ``as_asked``, ``camera_wearer`` or ``removed``.
 
-    Works for any text, and a second time changes nothing.
+    Works for any text, an option without its letter too ("In my hand.", "Mine"), and a second time changes nothing.
     """
-    if how == "as_asked":
+    if how == "as_asked" or is_lettering(question):
         return question
     forms = FORMS[how]
     parts = TOKEN.split(question)  # odd places are tokens
@@ -82,6 +85,11 @@ def rephrase(question: str, how: str) -> str:
         begins = parts[place][0].isupper() and _begins_sentence(parts, place)
         parts[place] = said[0].upper() + said[1:] if begins else said
     return "".join(parts)
+
+
+def is_lettering(text: str) -> bool:
+    """Whether a text is in capitals throughout, as signs are. "I" alone is not, nor is a question."""
+    return text.isupper() and not text.rstrip().endswith("?") and re.search(r"[^\W\d_]{2}", text) is not None
 
 
 def _plain(token: str) -> str:
@@ -123,6 +131,11 @@ def third(verb: str) -> str:
 
 
 def _put(parts: list[str], place: int, word: str) -> None:
-    """Replace a token by a word, with the token's capital; no word leaves it."""
-    if word:
-        parts[place] = word.capitalize() if parts[place][0].isupper() else word
+    """Replace a token by a word, with the token's capital or capitals; no word leaves it."""
+    if not word:
+        return
+    if parts[place].isupper():
+        word = word.upper()
+    elif parts[place][0].isupper():
+        word = word.capitalize()
+    parts[place] = word

@@ -15,6 +15,8 @@ from scripts.lib import config
 from scripts.lib.errors import ConfigError
 from scripts.lib.text import did_you_mean
 
+VERSION = 1
+"""Raise it when the words that a model reads change."""
 NAME = re.compile(r"\{(\w[\w ]*)\}")
 PLACEHOLDERS = {
     "answer": ("question", "options", "scene_text"),

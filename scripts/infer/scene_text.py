@@ -1,13 +1,20 @@
 """The text on a question's frames in words, for prompts that tell a model what OCR has read (EgoTextVQA, Table 17)."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 
 from scripts.lib.records import OcrBox, OcrFrame
 from scripts.lib.text import nfc
 
+VERSION = 1
+"""Raise it when the words that a model reads change."""
 NOTHING = "(no text found)"
 SAME_LINE = 0.5
 """A box whose middle is within this share of the first one's height from the first one's middle is on its line."""
+
+MARK = re.compile(r"<(?=[|/]|[^\W\d])")
+"""Where a mark of a model's own format may begin: ``<|im_end|>``, ``</s>``, ``<image>``. "<3" and "a < b" are none."""
 
 
 def text(frames: Sequence[OcrFrame], numbered: bool = False) -> str:
@@ -50,9 +57,19 @@ def span(start: float, end: float) -> str:
 
 
 def listed(boxes: Sequence[OcrBox]) -> str:
-    """The texts in quotes, in reading order; white space inside a text is one space, and empty texts are left out."""
-    words = (" ".join(nfc(box.text).split()) for box in reading_order(boxes))
+    """The texts as ``written``, in double quotes, in reading order; empty ones are left out."""
+    words = (written(box.text) for box in reading_order(boxes))
     return ", ".join(f'"{word}"' for word in words if word)
+
+
+def written(read: str) -> str:
+    """A text so that it is nothing but text to a model: no control characters, no double quotes, no format's marks.
+
+    White space becomes one space, ``"`` becomes ``'``, and a space breaks what could be a mark: ``< |im_end|>``.
+    """
+    seen = (char for char in read if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
+    words = " ".join(nfc("".join(seen)).split())
+    return MARK.sub("< ", words.replace('"', "'"))
 
 
 def reading_order(boxes: Sequence[OcrBox]) -> list[OcrBox]:

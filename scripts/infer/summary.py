@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scripts.lib.records import Prediction
@@ -35,20 +35,22 @@ def changed_frames(predictions: Iterable[Prediction]) -> str:
     return f"frames changed by the model in {notes.total()} of {len(predictions)} questions: {most}{more}"
 
 
-PASSING = ("decode", "engine", "rate_limit", "server", "timeout", "connection", "reply")
+OF_THE_SERVER = ("rate_limit", "server", "timeout", "connection", "reply", "request")
+"""Kinds of errors with which a server did not answer."""
+PASSING = ("decode", "engine", *OF_THE_SERVER[:-1])
 """Kinds of errors that may be gone another time."""
 
 
-def remedies(predictions: Iterable[Prediction], file: Path, ocr_file: Path | None) -> list[str]:
+def remedies(predictions: Iterable[Prediction], file: Path, readings: Sequence[Path]) -> list[str]:
     """One line for each kind of error that another run can mend.
 
     Args:
         file: what holds the predictions.
-        ocr_file: where the text on the frames is, for models that read it.
+        readings: where the text on the frames is, for models that read it and prompts that tell it.
     """
     counts = Counter(one.status for one in predictions)
     failed = sum(counts[f"error:{kind}"] for kind in PASSING)
     lines = [f"try the {failed} errors of decoding or the model again: {again(file)}"] if failed else []
-    if ocr_file and counts["error:ocr"]:
-        lines.append(f"read the text that {counts['error:ocr']} questions lack: {again(ocr_file)}")
+    if readings and counts["error:ocr"]:
+        lines.append(f"read the text that {counts['error:ocr']} questions lack: {again(*readings)}")
     return lines

@@ -247,7 +247,9 @@ class Prediction(Record):
     detail: str = ""
     """For an error: one line saying what happened."""
     times: list[Seconds] = []
-    """Of the frames really used, as passed to the model."""
+    """Of the frames really used."""
+    times_told: Literal["", "each", "rate", "none"] = ""
+    """How the model was told these times: every one, as one rate, or not at all; empty where it saw no frame."""
     height: int = 0
     width: int = 0
     """Of the frames as they went into the model."""

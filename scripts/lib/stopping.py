@@ -3,6 +3,7 @@
 Slurm sends SIGTERM before it kills (time limit, scancel, pre-emption), a terminal SIGINT at Ctrl-C.
 """
 
+import os
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -24,6 +25,8 @@ class Stopping:
 
     def _told(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the interpreter's signature
         self.signal_name = signal.Signals(number).name
+        # Not by print: what was interrupted may be printing.
+        os.write(2, f"{self.signal_name}: finishing what is at work; once more ends at once\n".encode())
         self._restore()
 
     def _restore(self) -> None:

@@ -10,10 +10,11 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -47,7 +48,7 @@ def run_all(
     timeout_s: float | None = None,
     items_per_process: int = 0,
     ahead: int = 0,
-) -> Iterator[Outcome[T, R]]:
+) -> "Run[T, R]":
     """Apply a module-level function to every item in ``workers`` processes; yield outcomes in the order of the items.
 
     Args:
@@ -58,30 +59,54 @@ def run_all(
     A WorkflowError raised by ``function``, a time-out and a dead process become ``Outcome.error``; any other exception
     is a bug and is raised here. The children end with the parent, even when it is killed.
     """
-    todo = deque(items)
-    children = [_Child(function, timeout_s, items_per_process) for _ in range(max(1, workers))]
-    free: SimpleQueue[_Child] = SimpleQueue()
-    for child in children:
-        free.put(child)
+    return Run([_Child(function, timeout_s, items_per_process) for _ in range(max(1, workers))], items, ahead)
 
-    def work(item: T) -> Outcome[T, R]:
-        child = free.get()
+
+class Run(Generic[T, R]):
+    """An iterator over outcomes; nothing is begun before the first is asked for."""
+
+    def __init__(self, children: "list[_Child]", items: Iterable[T], ahead: int) -> None:
+        self.children, self.todo, self.ahead = children, deque(items), ahead
+        self.free: SimpleQueue[_Child] = SimpleQueue()
+        for child in children:
+            self.free.put(child)
+        self.started: deque[Future[Outcome[T, R]]] = deque()
+        self.threads = ThreadPoolExecutor(len(children))
+        self.closed = False
+
+    def __iter__(self) -> "Run[T, R]":
+        return self
+
+    def __next__(self) -> Outcome[T, R]:
+        try:
+            while self.todo and not self.closed and (not self.ahead or len(self.started) < self.ahead):
+                self.started.append(self.threads.submit(self._work, self.todo.popleft()))
+            if not self.started or self.closed:
+                self.close()
+                raise StopIteration
+            return self.started.popleft().result()
+        except CancelledError:  # closed meanwhile, from another thread
+            raise StopIteration from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _work(self, item: T) -> Outcome[T, R]:
+        child = self.free.get()
         try:
             return child.do(item)
         finally:
-            free.put(child)
+            self.free.put(child)
 
-    started: deque[Future[Outcome[T, R]]] = deque()
-    with ThreadPoolExecutor(len(children)) as threads:
-        try:
-            while todo or started:
-                while todo and (not ahead or len(started) < ahead):
-                    started.append(threads.submit(work, todo.popleft()))
-                yield started.popleft().result()
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for child in children:
-                child.close()
+    def close(self) -> None:
+        """End at once, whatever is at work; from any thread, also while another one waits for an outcome."""
+        self.closed = True
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        for child in self.children:
+            child.close()
+
+    def __del__(self) -> None:
+        self.close()
 
 
 class _Child:
@@ -93,6 +118,7 @@ class _Child:
         self.pipe: Connection | None = None
         self.done = 0
         self.closed = False
+        self.starting = threading.Lock()
 
     def do(self, item: Any) -> Outcome[Any, Any]:
         """One item in this process; the time limit does not count the start of a process."""
@@ -114,19 +140,22 @@ class _Child:
 
     def _start(self) -> Connection:
         context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, self.function, os.getpid()), daemon=True)
-        self.process.start()
+        pipe, theirs = context.Pipe()
+        with self.starting:  # whoever closes finds a process that runs, or prevents it
+            if self.closed:
+                raise EOFError
+            self.pipe = pipe
+            self.process = context.Process(target=_serve, args=(theirs, self.function, os.getpid()), daemon=True)
+            self.process.start()
         theirs.close()  # the child has its own: once it is gone, reading from ours ends
         self.done = 0
-        self.pipe.recv()
-        if self.closed:
-            raise EOFError
-        return self.pipe
+        pipe.recv()
+        return pipe
 
     def stop(self, grace_s: float = 0.0) -> int | None:
         """Kill the process if it still runs; return its exit code, its own if it ends by itself within ``grace_s``."""
-        process, self.process, self.pipe = self.process, None, None
+        with self.starting:
+            process, self.process, self.pipe = self.process, None, None
         if process is None:
             return None
         process.join(grace_s)
@@ -136,7 +165,8 @@ class _Child:
 
     def close(self) -> None:
         """Stop for good, also where another thread is just starting the process."""
-        self.closed = True
+        with self.starting:
+            self.closed = True
         self.stop()
 
 

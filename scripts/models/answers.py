@@ -5,6 +5,8 @@ Which option an answer chose is read where it is scored, by scripts/judge/option
 
 import re
 
+VERSION = 1
+"""Raise it when a reply is read differently."""
 ANSWER_BLOCK = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 END_OF_THINKING = "</think>"
 LABEL = re.compile(r"^\W*answer\W*:\s*", re.IGNORECASE)

@@ -20,7 +20,7 @@ from scripts.models.protocol import Answerer, Reply, Request
 
 __all__ = ["PACKAGES", "VERSION", "conditions", "load"]
 
-VERSION = "3"
+VERSION = "4"
 PACKAGES = ("transformers", "torch", "torchvision")
 
 NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")

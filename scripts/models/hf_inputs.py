@@ -5,7 +5,7 @@ image. Nothing is sampled or thinned here. What was really used is read off the 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scripts.lib.errors import ConfigError, EngineError
@@ -19,6 +19,35 @@ PIXELS = ("pixel_values_videos", "pixel_values_images", "pixel_values")
 """What processors call their pixels; the one there is holds (..., height, width) for processors of a fixed size."""
 PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 LIMITS = ("min_pixels", "max_pixels", "pixels_of")
+TIME_MARK = re.compile(r"<\d+(?:\.\d+)? seconds>")
+"""How Qwen3-VL's processor and ``visual_content`` write a time."""
+UNEVEN = 0.01
+"""Share by which a gap between frames may differ from the mean before one rate does not tell their times."""
+
+
+def special_words(tokenizer: Any) -> list[str]:
+    """Texts that a tokenizer reads as a token with a meaning of its own, such as the end of a message."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).values()
+    named = getattr(tokenizer, "all_special_tokens", ())
+    words = {*map(str, named), *(token.content for token in added if token.special)}
+    return sorted(words - {""}, key=lambda word: (-len(word), word))
+
+
+def refuse_special(request: Request, words: Iterable[str]) -> None:
+    """Words that a data set or OCR brings along must stay words: ``<|im_end|>`` in a question would end the message.
+
+    Raises:
+        EngineError: one of ``words`` stands in what the model would read; says which one and where it comes from.
+    """
+    word = next((word for word in words if word in request.system or word in request.prompt), None)
+    if word is None:
+        return
+    places = {"the question": request.question, "the system message": request.system}
+    places |= {f"option {chr(ord('A') + number)}": text for number, text in enumerate(request.options or ())}
+    read = [box.text for frame in request.ocr or () for box in frame.boxes]
+    places["the text that OCR read"] = "\n".join(read)
+    where = next((place for place, text in places.items() if word in text), "the prompt's own wording")
+    raise EngineError(f"{where} holds {word}, which is no text to this model but a mark of its own format; reword it")
 
 
 def takes_any_size(processor: Any) -> bool:
@@ -77,9 +106,11 @@ def prepare(engine: Engine, request: Request) -> tuple[Any, dict[str, Any]]:
     """The network's inputs (one row), and what was really used: times, height, width, visual tokens, note, tokens.
 
     Raises:
-        EngineError: a number of frames the model can't take; a prompt that the processor refuses, or that leaves no
-            room for the reply in the model's context.
+        EngineError: a number of frames the model can't take; a prompt that holds a mark of the model's format, that the
+            processor refuses, or that leaves no room for the reply in the model's context.
     """
+    placeholders = (getattr(engine.processor, name, None) for name in ("image_token", "video_token"))
+    refuse_special(request, [*special_words(engine.processor.tokenizer), *filter(None, placeholders)])
     as_images = goes_as_images(engine, request)
     exact = EXACT_FRAMES.get(engine.network.config.model_type)
     if exact and request.frames and not as_images and len(request.frames) != exact:
@@ -172,26 +203,27 @@ def video(processor: Any, request: Request, settings: dict[str, Any]) -> dict[st
     """
     import numpy as np
 
-    frames, times = list(request.frames), list(request.times)
+    frames = list(request.frames)
     options: dict[str, Any] = {"do_sample_frames": False}
     if takes_any_size(processor):
         if len(frames) % processor.video_processor.temporal_patch_size:
-            frames, times = [*frames, frames[-1]], [*times, times[-1]]
+            frames.append(frames[-1])
         options["size"] = limits(settings, len(frames))
     if hasattr(processor.video_processor, "cap_pixels_per_frame"):
         options["cap_pixels_per_frame"] = False  # its default changes between versions of transformers
-    return {"videos": [np.stack(frames)], "videos_kwargs": {**options, "video_metadata": [clock(times)]}}
+    return {"videos": [np.stack(frames)], "videos_kwargs": {**options, "video_metadata": [clock(request.times, len(frames))]}}
 
 
-def clock(times: Sequence[float]) -> dict[str, Any]:
-    """Metadata of a clip whose frame k lies at ``times[k]`` seconds, exactly.
+def clock(times: Sequence[float], frames: int) -> dict[str, Any]:
+    """Metadata of a clip whose frame k lies at ``times[k]`` seconds, exactly, and any further one where the last does.
 
     Processors compute a frame's time as index / fps: with 1 fps the index is the time itself, whatever the spacing.
-    Qwen2.5-VL instead takes one mean rate, frames / (total_num_frames / fps), which is made the true mean spacing here.
+    Qwen2.5-VL instead takes one mean rate, frames / (total_num_frames / fps), which is made the true mean spacing here:
+    that of ``times``, to which a doubled frame adds nothing.
     """
     spacing = (times[-1] - times[0]) / max(1, len(times) - 1) or 1.0
-    length = spacing * len(times)
-    return {"fps": 1.0, "frames_indices": list(times), "total_num_frames": length, "duration": length}
+    length, indices = spacing * frames, [*times, *[times[-1]] * (frames - len(times))]
+    return {"fps": 1.0, "frames_indices": indices, "total_num_frames": length, "duration": length}
 
 
 def limits(settings: dict[str, Any], frames: int) -> dict[str, int]:
@@ -216,7 +248,35 @@ def measure(engine: Engine, inputs: Any, request: Request, as_images: bool) -> d
     named = (getattr(engine.network.config, name, None) for name in ("image_token_id", "video_token_id"))
     tokens = sum(int((inputs["input_ids"] == token).sum()) for token in named if token is not None)
     note = frames_note(part, request, (height, width), count, as_images)
-    return {"height": height, "width": width, "visual_tokens": tokens, "frames_note": note}
+    told = times_told(engine, inputs, request, as_images)
+    if told == "rate" and uneven(request.times):
+        note = "; ".join(filter(None, [note, "times told as one rate"]))
+    used = {"height": height, "width": width, "visual_tokens": tokens, "frames_note": note}
+    return {**used, "times_told": told}
+
+
+def times_told(engine: Engine, inputs: Any, request: Request, as_images: bool) -> str:
+    """``each``, ``rate`` or ``none``, as in ``Reply``, of what goes into the network.
+
+    Qwen3-VL writes a time for every two frames that share their tokens, which is that of both. Further forms in which a
+    processor of transformers may write times are not known here and count as none.
+    """
+    if as_images:
+        return "each" if engine.model["input"]["image_times"] else "none"
+    if "second_per_grid_ts" in inputs:
+        return "rate"
+    config, ids = engine.network.config, inputs["input_ids"][0].tolist()
+    pixels = {getattr(config, name, None) for name in ("image_token_id", "video_token_id")}
+    text = engine.processor.tokenizer.decode([token for token in ids if token not in pixels])
+    own = len(TIME_MARK.findall(request.system)) + len(TIME_MARK.findall(request.prompt))
+    return "each" if len(TIME_MARK.findall(text)) > own else "none"
+
+
+def uneven(times: Sequence[float]) -> bool:
+    """Whether some gap between frames differs from the mean one by more than ``UNEVEN`` of it."""
+    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    mean = sum(gaps) / len(gaps)
+    return any(abs(gap - mean) > UNEVEN * mean for gap in gaps)
 
 
 def frames_note(part: Any, request: Request, size: tuple[int, int], count: int, as_images: bool) -> str:

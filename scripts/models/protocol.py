@@ -48,7 +48,9 @@ class Reply:
     answer: str = ""
     detail: str = ""
     times: Sequence[float] = ()
-    """As passed to the model."""
+    """Of the frames that went into the model."""
+    times_told: str = ""
+    """How the model was told these times: ``each``, ``rate`` (one number for all), ``none``; empty without frames."""
     height: int = 0
     width: int = 0
     visual_tokens: int | None = None

@@ -6,8 +6,8 @@ In config/datasets/<name>.yaml, with the name that a prompt's ``scene_text`` giv
       azure: {format: azure_read, files: data/azure, fps: 6}
 
 The folder holds ``<video>.json``, an object of readings by moment, or ``<video>/<moment>.json``, a reading each; for
-roadtextvqa it holds ``<video>_<moment>.json``. A moment is a frame number at ``fps``, counted from 0, or without
-``fps`` a time in seconds. docs/scene_text.md shows each format.
+roadtextvqa it holds ``<video>_<moment>.json``. A moment is a frame number at ``fps``, counted from ``first`` (0 if
+absent), or without ``fps`` a time in seconds. docs/scene_text.md shows each format.
 
 A frame gets the reading nearest in time, the earlier of two, within ``tolerance_s`` (0.5 if absent); a frame without
 one is missing, and questions that show it are not asked. Boxes are in pixels of the upright source frame.
@@ -45,30 +45,38 @@ class Source:
     files: Path
     tolerance_s: float
     fps: float | None
+    first: int
+    """Number of the frame at 0 s."""
 
     def seconds(self, moment: str, where: str) -> float:
         """When a moment is.
 
         Raises:
-            DataError: its name ends with no number.
+            DataError: its name ends with no number, or with one before the first frame's.
         """
         match = MOMENT.search(moment)
         if match is None:
             raise DataError(f"{where}: '{moment}' is no moment: name it by its frame number or its time in seconds")
-        return float(match.group(1)) / (self.fps or 1.0)
+        number = float(match.group(1))
+        if number < self.first:
+            raise DataError(f"{where}: '{moment}' is before the first frame, {self.first}; correct scene_text.*.first")
+        return (number - self.first) / (self.fps or 1.0)
 
 
 def read_source(dataset: dict[str, Any], name: str, where: str) -> Source:
     """The entry of that name.
 
     Raises:
-        ConfigError: there is none; ``where`` is the file.
+        ConfigError: there is none, or it numbers frames but has no ``fps``; ``where`` is the file.
     """
     sources = dataset.get("scene_text", {})
     if name not in sources:
         raise ConfigError(f"{where}: no scene_text '{name}'{did_you_mean(name, sources)}")
     entry = sources[name]
-    return Source(entry["format"], Path(entry["files"]), entry.get("tolerance_s", TOLERANCE_S), entry.get("fps"))
+    if "first" in entry and "fps" not in entry:
+        raise ConfigError(f"{where}: scene_text.{name}.first: numbers frames; give fps too, or leave it out")
+    tolerance_s, first = entry.get("tolerance_s", TOLERANCE_S), entry.get("first", 0)
+    return Source(entry["format"], Path(entry["files"]), tolerance_s, entry.get("fps"), first)
 
 
 def find_files(source: Source) -> dict[str, list[tuple[str | None, Path]]]:

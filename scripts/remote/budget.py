@@ -1,9 +1,9 @@
 """What may be spent on APIs, by all runs together: a file that every job of every run adds to.
 
 Before a call its upper estimate is written down as reserved, and afterwards what it came to. So jobs side by side, on
-whatever machines share the file, can't pass the budget together. A call whose end nobody saw (the job was killed, the
-connection broke) stays in the file with its estimate: the server may well bill it. Nobody waits for such a line; it
-counts as spent.
+whatever machines share the file, can't pass the budget together as long as no call comes to more than its estimate; by
+as much as some do, they can. A call whose end nobody saw (the job was killed, the connection broke) stays in the file
+with its estimate: the server may well bill it. Nobody waits for such a line; it counts as spent.
 """
 
 import fcntl
@@ -70,10 +70,15 @@ class Ledger:
         except OSError as error:
             raise DataError(f"{path}: cannot be written ({error.strerror}); check the folder and who owns it") from None
 
+    def fits(self, amount: Amount) -> bool:
+        """Whether this much could be reserved now."""
+        with self._locked():
+            return self._fits(amount)
+
     def reserve(self, amount: Amount) -> str | None:
         """Name of a reservation; None if the budget could be passed by it."""
         with self._locked():
-            if not self.budget.fits(self._spent + self._open() + amount):
+            if not self._fits(amount):
                 return None
             name = uuid4().hex
             self._write(name, amount, "reserved")
@@ -107,6 +112,9 @@ class Ledger:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _fits(self, amount: Amount) -> bool:
+        return self.budget.fits(self._spent + self._open() + amount)
 
     def _open(self) -> Amount:
         return sum(self._reserved.values(), Amount())

@@ -19,6 +19,7 @@ import openai
 
 from scripts.lib.errors import EngineError
 from scripts.remote.failures import CallError, classify, one_line, said
+from scripts.remote.limits import ClosedError
 
 Messages = list[dict[str, Any]]
 
@@ -41,7 +42,7 @@ class Chat:
     messages: Callable[[], Messages] = field(repr=False)
     """Made in the thread that asks, when its turn comes: encoding frames takes long."""
     max_tokens: int
-    """Of the reply."""
+    """Of the reply; what the server is told, and the upper estimate."""
     tokens_in: int
     """Of the messages; an upper estimate."""
     payload: Any = field(default=None, repr=False)
@@ -90,6 +91,11 @@ class Endpoint:
     def local(self) -> bool:
         """Whether the server is on this machine, where no proxy leads."""
         return urlsplit(self.url).hostname in ("127.0.0.1", "localhost", "::1")
+
+    @property
+    def of_openai(self) -> bool:
+        """Whether it is OpenAI's own, one of its regions included."""
+        return f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
 
     @property
     def client(self) -> str:
@@ -144,6 +150,11 @@ class Caller:
             timeout=timeout,
             http_client=openai.DefaultAsyncHttpxClient(trust_env=False, timeout=timeout) if endpoint.local else None,
         )
+        if not endpoint.of_openai:
+            # The client takes these from OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS; they are no business
+            # of other vendors, and the last may hold a key.
+            self._client.organization = self._client.project = None
+            self._client._custom_headers = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="remote calls", daemon=True)
         self._thread.start()
@@ -156,15 +167,21 @@ class Caller:
 
         Raises:
             CallError: no answer, and what that means.
-            concurrent.futures.CancelledError: ``close`` was called.
+            ClosedError: ``close`` was called before it was sent.
+            concurrent.futures.CancelledError: ``close`` was called while it was on its way.
         """
+        sent = threading.Event()
         with self._lock:
             if self._closed:
-                raise CancelledError
-            future = asyncio.run_coroutine_threadsafe(self._ask(messages, max_tokens), self._loop)
+                raise ClosedError
+            future = asyncio.run_coroutine_threadsafe(self._ask(messages, max_tokens, sent), self._loop)
             self._calls.add(future)
         try:
             return future.result()
+        except CancelledError:
+            if sent.is_set():
+                raise
+            raise ClosedError from None
         except CallError as failure:
             text = self._without_key(failure.detail)
             failure.detail = text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
@@ -173,7 +190,8 @@ class Caller:
             with self._lock:
                 self._calls.discard(future)
 
-    async def _ask(self, messages: Messages, max_tokens: int) -> Reply:
+    async def _ask(self, messages: Messages, max_tokens: int, sent: threading.Event) -> Reply:
+        sent.set()
         extra = {self.endpoint.max_tokens_field: max_tokens, **self.endpoint.body}
         create = self._client.chat.completions.with_raw_response.create
         try:

@@ -1,19 +1,21 @@
-"""Many questions to one server: as many at once as it takes, repeated where a failure passes, within the budget."""
+"""Many questions to one server: as many at once as it takes, repeated where a failure passes, within the budget (as far
+as that can be promised: scripts/remote/account.py)."""
 
 import math
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from scripts.lib.errors import EngineError
-from scripts.remote import prices as price_file
-from scripts.remote.budget import Amount, Budget, Ledger
+from scripts.remote.account import Account, NoMoneyError
+from scripts.remote.budget import Amount
 from scripts.remote.chat import Caller, Chat, Endpoint, Messages, Outcome, Reply
 from scripts.remote.failures import CallError
 from scripts.remote.limits import ClosedError, Limits
@@ -28,8 +30,10 @@ REMEDIES = {
 }
 FILTERED = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist", "refusal")
 """Reasons to finish that say that somebody did not want an answer; OpenAI's first, then Google's and Anthropic's."""
-SPOILED = ("error:too_long",)
+SPOILED = ("error:too_long", "error:request")
 """Errors that say something about the question and nothing about the server."""
+POLL_S = 0.2
+"""So often is asked whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,19 @@ def ask_all(
     chats: Iterable[Chat],
     wait: Callable[[float], Any] | None = None,
     clock: Callable[[], float] = time.monotonic,
+    stopping: Callable[[], bool] | None = None,
 ) -> Iterator[Answered]:
     """Ask every question of a stream; yield each with its one outcome, in the order in which they are done.
 
-    A question is drawn from the stream when there is room for it and not before, in a thread of its own: where that takes
-    long (frames being decoded), outcomes are handed on meanwhile. Closing the generator ends the calls on their way.
+    A question is drawn from the stream when there is room for it and not before, in a thread of its own: while that
+    takes long (frames are decoded), outcomes are handed on. Closing the generator ends the calls on their way.
 
     Args:
         wait: waits so many seconds before a repeat; None = really.
         clock: seconds.
+        stopping: whether to come to an end, asked several times a second. Then no further question is drawn, those that
+            wait (for a repeat, for a rate, for their turn) are left without an outcome, and the calls on their way are
+            yielded as they end; one that would have to be repeated is left without an outcome too.
 
     Raises:
         EngineError: nothing more can be asked: no access, budget reached, or an outage (``give_up_after`` errors in a
@@ -73,7 +81,7 @@ def ask_all(
         ConfigError: no price for a model whose dollars are limited.
         DataError: the file of what was spent can't be read or written.
     """
-    pool = _Pool(settings, wait, clock)
+    pool = _Pool(settings, wait, clock, stopping)
     try:
         yield from pool.run(iter(chats))
     finally:
@@ -85,11 +93,10 @@ class _Question:
     """A question that is being asked, and what it has come to so far."""
 
     chat: Chat
-    most: Amount
-    """That one call can come to."""
+    most: Amount = field(default_factory=Amount)
+    """That its call can come to."""
     reservation: str | None = None
-    sent: bool = False
-    """Whether a call is on its way."""
+    """In the ledger, of the call that is on its way. One that only waits has none: killed meanwhile, it cost nothing."""
     tokens_in: int | None = None
     tokens_out: int | None = None
     dollars: float | None = None
@@ -102,14 +109,24 @@ class _Question:
         sums = (self.tokens_in, self.tokens_out, self.dollars, self.seconds, self.attempts)
         return Outcome(status, text, detail, *sums, model=model, system_fingerprint=system_fingerprint)
 
+    def failed(self, failure: CallError, why: str = "") -> Outcome:
+        return self.outcome(f"error:{failure.kind}", detail=failure.detail + why)
+
 
 class _Pool:
-    def __init__(self, settings: Settings, wait: Callable[[float], Any] | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        wait: Callable[[float], Any] | None,
+        clock: Callable[[], float],
+        stopping: Callable[[], bool] | None,
+    ) -> None:
         self.settings, self.clock = settings, clock
-        self.last_try = threading.Event()
-        """Calls on their way are the last: nothing is repeated."""
-        self.wait = wait or self.last_try.wait
-        self.ledger = self._open_ledger()
+        self.stopping = stopping or (lambda: False)
+        self.over = threading.Event()
+        """Calls on their way are the last: no other begins, nothing is repeated."""
+        self.wait = wait or self.over.wait
+        self.account = Account(settings.endpoint.model, settings.limits["budget"], settings.prices, settings.ledger)
         rates = (settings.requests_per_min, settings.tokens_per_min)
         self.limits = Limits(settings.concurrency, *rates, clock)
         self.caller = Caller(settings.endpoint)
@@ -117,53 +134,56 @@ class _Pool:
         self.drawer = ThreadPoolExecutor(1, "remote stream")
         self.done: SimpleQueue[tuple[Chat, Future[Outcome]] | None] = SimpleQueue()
         """What has come to its end: a question, or (None) the drawing of the next."""
+        self.ready: deque[Chat] = deque()
+        """Drawn and not begun."""
         self.under_way = 0
         self.errors_in_a_row = 0
-        self.stop: EngineError | None = None
-
-    def _open_ledger(self) -> Ledger | None:
-        settings = self.settings
-        if settings.ledger is None:
-            return None
-        budget = Budget(**settings.limits["budget"])
-        if budget.dollars is not None:
-            price_file.require(settings.prices or {"models": {}}, settings.endpoint.model)
-        return Ledger(settings.ledger, budget, settings.endpoint.model)
+        self.why: EngineError | None = None
+        """It ended before the stream did; None also where it was told to."""
 
     # In the caller's thread.
 
     def run(self, chats: Iterator[Chat]) -> Iterator[Answered]:
-        chat: Chat | None = None
         drawn: Future[Chat | None] | None = None
         more = True
-        while more or self.under_way:
-            more = more and self.stop is None
-            room = more and self.under_way < self.limits.allowed
-            if room and chat is not None and self._start(chat):
-                chat, room = None, self.under_way < self.limits.allowed
-            if room and chat is None and drawn is None:
+        while self.under_way or ((more or self.ready) and not self._over()):
+            if self.ready and self._room() and self._start(self.ready[0]):
+                self.ready.popleft()
+            if more and not self.ready and drawn is None and self._room():
                 drawn = self.drawer.submit(next, chats, None)
                 drawn.add_done_callback(lambda _: self.done.put(None))
-            if not self.under_way and (self.stop or drawn is None):
+            if not self.under_way and (drawn is None or self._over()):
                 continue
-            ended = self.done.get()
+            try:
+                ended = self.done.get(timeout=POLL_S)
+            except Empty:
+                continue
             if ended is not None:
                 yield from self._finish(*ended)
             elif drawn is not None:
                 chat, drawn = drawn.result(), None
                 more = chat is not None
-        if self.stop:
-            raise self.stop
+                self.ready.extend([chat] if chat else [])
+        if self.why:
+            raise self.why
+
+    def _over(self) -> bool:
+        if not self.over.is_set() and self.stopping():
+            self._end()
+        return self.over.is_set()
+
+    def _room(self) -> bool:
+        return not self._over() and self.under_way < self.limits.allowed
 
     def _start(self, chat: Chat) -> bool:
         """Begin with a question if the budget allows; without anything on its way it never will."""
-        question = _Question(chat, self._most(chat))
-        if not self._reserve(question):
-            if not self.under_way and self.ledger:
-                self.stop = self.ledger.exhausted(question.most)
+        most = self.account.most(chat)
+        if not self.account.fits(most):
+            if not self.under_way and self.account.ledger:
+                self._end(self.account.ledger.exhausted(most))
             return False
         self.under_way += 1
-        future = self.threads.submit(self._ask, question)
+        future = self.threads.submit(self._ask, _Question(chat))
         future.add_done_callback(lambda done: self.done.put((chat, done)))
         return True
 
@@ -172,6 +192,9 @@ class _Pool:
         try:
             outcome = future.result()
         except ClosedError:  # the end came while it waited for its turn
+            return
+        except NoMoneyError:  # others took it while this one waited
+            self.ready.append(chat)
             return
         except CallError as failure:
             self._end(EngineError(f"{self.settings.endpoint.model}: {failure.detail}; {REMEDIES[failure.kind]}"))
@@ -186,65 +209,71 @@ class _Pool:
             remedy = "what was answered is kept, run again when the server answers"
             self._end(EngineError(f"{self.settings.endpoint.model}: {what}; {remedy}"))
 
-    def _end(self, why: EngineError) -> None:
-        self.stop = self.stop or why
-        self.last_try.set()
+    def _end(self, why: EngineError | None = None) -> None:
+        if not self.over.is_set():
+            self.why = why
+        self.over.set()
         self.limits.close()
 
     def close(self) -> None:
         """End whatever is on its way."""
-        self.last_try.set()
-        self.limits.close()
+        self._end()
         self.caller.close()
         self.threads.shutdown(cancel_futures=True)
         self.drawer.shutdown(wait=False, cancel_futures=True)
-        if self.ledger:
-            self.ledger.close()
+        self.account.close()
 
     # In the threads that ask.
 
     def _ask(self, question: _Question) -> Outcome:
         chance = random.Random(f"{self.settings.seed} {question.chat.key}")
         question.messages = question.chat.messages()
-        try:
-            while True:
-                question.attempts += 1
-                try:
-                    return self._call(question)
-                except CallError as failed:
-                    failure = failed
-                if failure.scope == "job":
-                    raise failure
-                pause = max(failure.wait_s or 0.0, backoff(question.attempts, self.settings.limits, chance))
-                outcome = self._given_up(question, failure)
-                if outcome is not None:
-                    return outcome
-                self.wait(pause)
-        finally:
-            self._release(question)
+        failure: CallError | None = None
+        while True:
+            try:
+                return self._call(question)
+            except NoMoneyError:
+                if failure is None:
+                    raise
+                return question.failed(failure, " (not asked again: the budget is reached)")
+            except CallError as failed:
+                failure = failed
+            if failure.scope == "job":
+                raise failure
+            pause = max(failure.wait_s or 0.0, backoff(question.attempts, self.settings.limits, chance))
+            outcome = self._given_up(question, failure)
+            if outcome is not None:
+                return outcome
+            self.wait(pause)
 
     def _call(self, question: _Question) -> Outcome:
         """One call, and what it cost."""
+        question.most = self.account.most(question.chat)
         ticket = self.limits.begin(question.most.tokens)
         start, counted, well, overloaded = self.clock(), None, False, False
-        question.sent = True
         try:
+            question.reservation = self.account.reserve(question.most)
+            question.attempts += 1
             reply = self.caller.call(question.messages, question.chat.max_tokens)
             well = True
             counted = None if reply.tokens_in is None else reply.tokens_in + (reply.tokens_out or 0)
+        except (NoMoneyError, ClosedError):
+            counted = 0
+            self._settle(question, Amount())
+            raise
         except CallError as failure:
             overloaded = failure.overloaded
             if failure.billed:
                 self._pay(question, None)
+            else:
+                self._settle(question, Amount())
             if failure.wait_s is not None and failure.wait_s <= self.settings.limits["longest_wait_s"]:
                 self.limits.hold(failure.wait_s)
-            question.sent = False
             raise
         finally:
             question.seconds += self.clock() - start
             self.limits.end(ticket, counted, well, overloaded)
         self._pay(question, reply)
-        question.sent = False
         return self._read(question, reply)
 
     def _read(self, question: _Question, reply: Reply) -> Outcome:
@@ -257,58 +286,38 @@ class _Pool:
         return question.outcome("ok", reply.text, reply=reply)
 
     def _given_up(self, question: _Question, failure: CallError) -> Outcome | None:
-        """The outcome of a question that is not asked again; None if it is."""
+        """The outcome of a question that is not asked again; None if it is.
+
+        Raises:
+            ClosedError: it would be asked again, if this were not the end.
+        """
         limits, wanted = self.settings.limits, failure.wait_s or 0.0
         if failure.kind == "refused":
             return question.outcome("refused", detail=failure.detail)
-        why = None
-        if failure.scope == "question" or question.attempts > limits["retries"] or self.last_try.is_set():
-            why = ""
-        elif wanted > limits["longest_wait_s"]:
+        if failure.scope == "question" or question.attempts > limits["retries"]:
+            return question.failed(failure)
+        if wanted > limits["longest_wait_s"]:
             why = f" (it asks to wait {wanted:.0f} s, longest_wait_s is {limits['longest_wait_s']:g})"
-        elif not self._reserve(question):
-            why = " (not asked again: the budget is reached)"
-        return None if why is None else question.outcome(f"error:{failure.kind}", detail=failure.detail + why)
+            return question.failed(failure, why)
+        if self.over.is_set():
+            raise ClosedError
+        return None
 
-    # What it costs.
-
-    def _most(self, chat: Chat) -> Amount:
-        dollars = self._cost(chat.tokens_in, chat.max_tokens)
-        return Amount(chat.tokens_in + chat.max_tokens, dollars or 0.0)
-
-    def _cost(self, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
-        if self.settings.prices is None:
-            return None
-        return price_file.cost(self.settings.prices, self.settings.endpoint.model, tokens_in, tokens_out, cached)
-
-    def _reserve(self, question: _Question) -> bool:
-        """Whether there is money for one more call of a question."""
-        if self.ledger and question.reservation is None:
-            question.reservation = self.ledger.reserve(question.most)
-            return question.reservation is not None
-        return True
-
-    def _release(self, question: _Question) -> None:
-        """Give back what a question did not need; a call that was ended on its way may be billed."""
-        if self.ledger and question.reservation and not question.sent:
-            self.ledger.settle(question.reservation, Amount())
+    def _settle(self, question: _Question, amount: Amount) -> None:
+        """What a call came to, instead of its reservation."""
+        self.account.settle(question.reservation, amount)
+        question.reservation = None
 
     def _pay(self, question: _Question, reply: Reply | None) -> None:
         """Add a call to what its question has come to; one that the server did not count, at its upper estimate."""
-        if reply is not None and reply.tokens_in is not None:
-            tokens_out = reply.tokens_out or 0
-            question.tokens_in = (question.tokens_in or 0) + reply.tokens_in
-            question.tokens_out = (question.tokens_out or 0) + tokens_out
-            dollars = self._cost(reply.tokens_in, tokens_out, reply.cached)
-            amount = Amount(reply.tokens_in + tokens_out, dollars or 0.0)
-        else:
-            amount = question.most
-            dollars = amount.dollars if self._cost(0, 0) is not None else None
-        if dollars is not None:
-            question.dollars = (question.dollars or 0.0) + dollars
-        if self.ledger and question.reservation:
-            self.ledger.settle(question.reservation, amount)
-            question.reservation = None
+        amount = self.account.counted(question.chat, reply) if reply else None
+        if reply and amount:
+            question.tokens_in = (question.tokens_in or 0) + (reply.tokens_in or 0)
+            question.tokens_out = (question.tokens_out or 0) + (reply.tokens_out or 0)
+        amount = amount or question.most
+        if self.account.dollars(0, 0) is not None:
+            question.dollars = (question.dollars or 0.0) + amount.dollars
+        self._settle(question, amount)
 
 
 def backoff(attempt: int, settings: dict[str, Any], chance: random.Random) -> float:

@@ -20,9 +20,8 @@ def cost(prices: dict[str, Any], model: str, tokens_in: int, tokens_out: int, ca
     price = prices["models"].get(model)
     if price is None:
         return None
-    for longer in price.get("over", []):
-        if tokens_in > longer["tokens"]:
-            price = longer
+    reached = [longer for longer in price.get("over", []) if tokens_in > longer["tokens"]]
+    price = max(reached, key=lambda longer: longer["tokens"], default=price)
     cached = min(cached, tokens_in)
     billed = (tokens_in - cached) * price["in"] + cached * price.get("cached", price["in"])
     dollars: float = (billed + tokens_out * price["out"]) / MILLION

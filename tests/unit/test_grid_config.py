@@ -54,12 +54,22 @@ def test_a_resolutions_name_holds_its_pixels(name):
     content = RESOLUTIONS[name]
     if match := re.fullmatch(r"(square|long)_(\d+)", name):
         assert (content["kind"].removesuffix("_side"), content["pixels"]) == (match[1], int(match[2]))
-    elif match := re.fullmatch(r"low_(sr|difftsr)_(\d+)", name):
-        assert content["scene_text"]["method"] == {"sr": "lanczos"}.get(match[1], match[1])
-        assert content["scene_text"]["scale"] == int(match[2]) / 100
-        assert content["pixels"] == RESOLUTIONS["low"]["pixels"], "the frame around the text stays that of low"
+    elif match := re.fullmatch(r"(\w+)_(sr|difftsr)_(\d+)", name):
+        assert content["scene_text"]["method"] == {"sr": "lanczos"}.get(match[2], match[2])
+        assert content["scene_text"]["scale"] == int(match[3]) / 100
+        base = RESOLUTIONS[match[1]]
+        assert (content["kind"], content["pixels"]) == (base["kind"], base["pixels"]), "the frame around the text"
     else:
         assert name in ("native", "low", "high", "elsewhere")
+
+
+@pytest.mark.parametrize("base", ["low", "long_960", "long_640", "square_448", "square_768"])
+def test_the_scales_of_table_6_are_there_for_each_size_of_frames(base):
+    made = {f"{base}_{method}_{scale}" for method in ("sr", "difftsr") for scale in (100, 125, 150)}
+    assert {name for name in RESOLUTIONS if re.fullmatch(rf"{base}_(sr|difftsr)_\d+", name)} == made
+    for name in made:
+        size = RESOLUTIONS[name]["scene_text"]
+        assert (size["height"], size["width"]) == (128, 512 if "difftsr" in name else 380)
 
 
 def test_the_papers_numbers_of_frames_are_there():

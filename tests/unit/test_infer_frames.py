@@ -1,9 +1,12 @@
 """Which frames a question is given, whoever else asks about the same video."""
 
+import gc
+import os
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.infer import frames
+from scripts.infer import answer, frames
 from scripts.infer.cell import Cell, Task
+from scripts.lib import workers
 from scripts.lib.probe import probe
 from scripts.lib.records import FramePlan, Question, Video
 from scripts.lib.stopping import Stopping
@@ -94,7 +98,7 @@ def test_every_question_gets_its_own_frames_out_of_the_shared_ones(clip):
     shown = video("a", path, (clips.WIDTH, clips.HEIGHT))
     asked = [[0, 30, 74], [5], [30, 31], list(range(0, 75, 7))]
     tasks = [task(number, shown, indices, found.times) for number, indices in enumerate(asked)]
-    outcomes = {one.item.key: one.value for one in frames.with_frames(CELL, tasks, 2, 60)}
+    outcomes = {one.item.key: one.value for one in frames.Frames(CELL, tasks, 2, 60)}
     for one in tasks:
         assert [clips.code(image) for image in outcomes[one.key]] == one.plan.frames
 
@@ -105,17 +109,83 @@ def test_a_broken_video_costs_only_the_questions_about_its_broken_part(clip, tmp
     whole, cut = video("a", path, (160, 96)), video("b", broken, (160, 96))
     times = found.times
     tasks = [task(0, cut, [0], times), task(1, cut, [74], times), task(2, whole, [74], times)]
-    outcomes = {one.item.key: one for one in frames.with_frames(CELL, tasks, 1, 60)}
+    outcomes = {one.item.key: one for one in frames.Frames(CELL, tasks, 1, 60)}
     assert [clips.code(image) for image in outcomes["d/b/0"].value] == [0]
     assert outcomes["d/b/1"].value is None and "cut.mkv" in outcomes["d/b/1"].error
     assert [clips.code(image) for image in outcomes["d/a/2"].value] == [74]
+
+
+def slow(seconds: float) -> float:
+    threading.Event().wait(seconds)
+    return seconds
+
+
+def test_work_is_ended_from_another_thread_at_once():
+    """Without that, a process that has failed would sit there until its last decode is done."""
+    run = workers.run_all(slow, [0.0, 3600.0, 3600.0], 1, ahead=3)
+    assert next(run).value == 0.0
+    waiting = threading.Thread(target=lambda: list(run))
+    waiting.start()
+    run.close()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert list(run) == []
+
+
+def test_a_process_whose_model_cannot_be_loaded_ends_though_frames_are_being_decoded(tmp_path):
+    code = (
+        "import threading\nfrom pathlib import Path\nfrom scripts.infer import answer, frames\n"
+        "from scripts.lib.stopping import Stopping\nfrom tests.unit import test_infer_frames as here\n"
+        "frames.decode = here.slow_decode\n"
+        "if __name__ == '__main__':\n"
+        "    tasks = [here.task(n, here.video(str(n)), [0]) for n in range(9)]\n"
+        "    source = answer.Source(here.CELL, tasks, 2, 3600, Stopping())\n"
+        "    source.close()\n"
+        "    print('closed')\n"
+    )
+    (tmp_path / "run.py").write_text(code, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, tmp_path / "run.py"], timeout=120, env=environment, capture_output=True)
+    assert (run.returncode, run.stdout) == (0, b"closed\n"), run.stderr
+
+
+def slow_decode(job: frames.Decode) -> list:
+    return [slow(3600)]
+
+
+def test_frames_that_were_shown_are_let_go(clip):
+    path, found = clip
+    tasks = [task(number, video(f"v{number}", path, (160, 96)), [number], found.times) for number in range(4)]
+    alive = []
+    for request in answer.Source(CELL, tasks, 1, 60, Stopping()):
+        assert not any(reference() is not None for reference in alive[:-1]), "frames of questions long answered"
+        alive.append(weakref.ref(request.frames[0]))
+        del request
+        gc.collect()
+    assert len(alive) == 4
+
+
+def test_many_large_frames_are_not_decoded_far_ahead():
+    small = [task(number, video(f"v{number}"), [0]) for number in range(9)]
+    large = [task(number, video(f"v{number}", size=(1920, 1080)), list(range(60))) for number in range(9)]
+    assert frames.Frames(CELL, small, 4, 60).runs[0].ahead == 6
+    assert frames.Frames(CELL, large, 4, 60).runs[0].ahead == 2
+
+
+def test_a_request_is_not_given_out_after_the_signal(clip):
+    path, found = clip
+    stopping = Stopping()
+    source = answer.Source(CELL, [task(0, video("a", path), [0], found.times)], 1, 60, stopping)
+    source.first.result()
+    stopping.signal_name = "SIGTERM"
+    assert list(source) == []
 
 
 def test_frames_are_shared_not_copied(clip):
     path, found = clip
     shown = video("a", path, (160, 96))
     pair = [task(number, shown, [3, 9], found.times) for number in range(2)]
-    first, second = (one.value for one in frames.with_frames(CELL, pair, 1, 60))
+    first, second = (one.value for one in frames.Frames(CELL, pair, 1, 60))
     assert all(np.shares_memory(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -29,6 +29,8 @@ FRAMES = {
     **dict.fromkeys(("qwen3_vl_4b_thinking", "qwen3_vl_8b_thinking", "gpt_5", "gemini_2_5_pro"), 32),
 }
 """Most frames that a table of the papers shows a model: EgoTextVQA's 3, 4 and 9, ViTexQA's 4, MyEgo's text."""
+TOO_MANY = {"cogvlm2_video": 110}
+"""What fits where a table's number does not, beside a prompt and the new tokens: 8192 tokens of context, 66 a frame."""
 OTHERS = {
     *("video_llava_7b", "qwen3_vl_2b_thinking", "claude_sonnet_4_6", "qwen3_vl_8b_vllm"),
     *("human", "blind", "ocr_reader", "tiny_qwen3_vl"),
@@ -126,7 +128,17 @@ def test_models_of_table_15_get_its_words():
 
 @pytest.mark.parametrize("name", sorted(FRAMES))
 def test_a_model_takes_the_frames_that_the_papers_show_it(name):
-    assert model(name)["max_frames"] >= FRAMES[name]
+    if name in TOO_MANY:
+        assert model(name)["max_frames"] == TOO_MANY[name] < FRAMES[name]
+    else:
+        assert model(name)["max_frames"] >= FRAMES[name]
+
+
+def test_no_more_frames_than_cogvlm2s_context_holds():
+    chosen = model("cogvlm2_video")
+    left = 8192 - chosen["generation"]["max_new_tokens"] - 400
+    assert chosen["max_frames"] * figure("cogvlm2_video", "tokens_per_frame") <= left
+    assert FRAMES["cogvlm2_video"] * figure("cogvlm2_video", "tokens_per_frame") > 8192
 
 
 def figure(name, key):
@@ -168,8 +180,52 @@ def test_decoding_is_greedy_and_models_that_think_have_room_to(name):
     hidden = chosen["adapter"] == "openai" and figure(name, "new_tokens") > 200
     assert settings["max_new_tokens"] == (4096 if settings["thinking"] or hidden else 512)
     assert settings["thinking"] == name.endswith("_thinking")
-    if hidden:  # these servers refuse a temperature, or warn against one
-        assert "temperature" not in settings
+    if chosen["adapter"] == "openai":
+        assert settings.get("temperature") == (None if name in ("gpt_5", "gemini_3_pro") else 0)
+
+
+def test_what_makes_a_model_think_or_not_is_told_to_it():
+    told = {name: model(name).get("system", "") + model(name).get("suffix", "") for name in NAMES}
+    assert {name for name in NAMES if told[name]} == {"internvl3_5_8b_thinking", "keye_vl_8b"}
+    assert re.search(r"<think></think>", told["internvl3_5_8b_thinking"])
+    assert told["keye_vl_8b"] == "/no_think"
+
+
+SIGLIP, CLIP, DINO = "google/siglip-so400m-patch14-384", "openai/clip-vit-large-patch14-336", "facebook/dinov2-giant"
+TOWERS = {
+    **{"llava_video_7b": [SIGLIP], "llava_next_video_7b": [SIGLIP], "longva_7b": [CLIP], "sharegpt4video_8b": [CLIP]},
+    **{"longvu_3b": [SIGLIP, DINO], "longvu_7b": [SIGLIP, DINO]},
+}
+
+
+def test_vision_towers_are_fetched_with_the_weights_and_pinned():
+    named = {name: model(name)["weights"].get("towers", []) for name in NAMES}
+    assert {name: [one["id"] for one in towers] for name, towers in named.items() if towers} == TOWERS
+    pinned = {(one["id"], one["revision"]) for towers in named.values() for one in towers}
+    assert len(pinned) == len({SIGLIP, CLIP, DINO}), "one revision of each"
+    assert all(len(revision) == 40 for _, revision in pinned)
+
+
+def locked(image, images):
+    """Packages in an image, those of the image that it stands on included."""
+    if image not in images:
+        return set()
+    lines = [
+        line
+        for lock in images[image]["locks"]
+        for line in (ROOT / "envs" / f"{lock}.lock").read_text(encoding="utf-8").splitlines()
+    ]
+    here = {match[1].lower() for line in lines if (match := re.match(r"([\w.-]+)(?:\[.*\])?(?:==| @ )", line))}
+    return here | locked(images[image]["base"], images)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if model(name)["adapter"] != "predictions"])
+def test_an_adapters_packages_are_in_the_image_of_its_model(name):
+    images = yaml.safe_load((ROOT / "containers" / "images.yaml").read_text(encoding="utf-8"))["images"]
+    chosen = model(name)
+    module = importlib.import_module(models.ADAPTERS[chosen["adapter"]])
+    needed = {*module.PACKAGES, *(module.DEPENDS_ON[chosen["server"]["program"]] if "server" in chosen else ())}
+    assert needed - locked(chosen["image"], images) == set()
 
 
 def remotes():

@@ -23,7 +23,10 @@ FRAMES = [frame(index, text) for index, text in enumerate(SHOWN)]
 
 def ask(question, frames=FRAMES, options=None):
     answerer = ocr_reader.load({"ocr_settings": SETTINGS}, None, 0)
-    return answerer(Request([], [one.t for one in frames], "", "unused", question, options, frames))
+    request = Request("k", [], [one.t for one in frames], "", "unused", question, options, frames)
+    ((same, reply),) = answerer([request])
+    assert same is request
+    return reply
 
 
 @pytest.mark.parametrize(

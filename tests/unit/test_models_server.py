@@ -121,12 +121,10 @@ def test_transformers_serve_answers_questions_with_frames(weights, frames, start
     assert {key: (one.status, one.raw) for key, one in first.items()} == {
         key: (one.status, one.raw) for key, one in second.items()
     }
-    # Some of its noise is no word at all.
-    answered = [one for one in asked if first[one.key].status in ANSWERED]
-    assert {first[one.key].detail for one in asked if one not in answered} <= {"an empty reply (finish_reason stop)"}
-    assert len({first[one.key].raw for one in answered}) >= 4
+    assert {one.status for one in first.values()} <= set(ANSWERED), "also where its noise is no word at all"
+    assert len({one.raw for one in first.values()}) >= 4
     template = set()
-    for request in answered:
+    for request in asked:
         reply = first[request.key]
         assert 0 < reply.tokens_out <= 24
         assert (reply.status == "truncated") == (reply.tokens_out == 24)

@@ -55,6 +55,17 @@ PAIRS = [
     ('Where is the sign "I love my dog"?', 'Where is the sign "I love my dog"?', 'Where is the sign "I love my dog"?'),
     ("Is the US flag in Ohio?", "Is the US flag in Ohio?", "Is the US flag in Ohio?"),
     ("Who is he?", "Who is he?", "Who is he?"),
+    ("WHERE DID I SIT?", "WHERE DID the camera wearer SIT?", "WHERE DID someone SIT?"),
+    ("What DO I like?", "What DOES the camera wearer like?", "What DOES someone like?"),
+    # Options
+    ("In my hand.", "In the camera wearer's hand.", "In the hand."),
+    ("On the chair next to me.", "On the chair next to the camera wearer.", "On the chair next to someone."),
+    ("Mine", "The camera wearer's", "Someone's"),
+    ("Me.", "The camera wearer.", "Someone."),
+    ("I.", "The camera wearer.", "Someone."),
+    ("My friend and I", "The camera wearer's friend and the camera wearer", "The friend and someone"),
+    ("WE CAN DO IT!.", "WE CAN DO IT!.", "WE CAN DO IT!."),
+    ("I WANT YOU FOR U.S ARMY.", "I WANT YOU FOR U.S ARMY.", "I WANT YOU FOR U.S ARMY."),
 ]  # fmt: skip
 
 
@@ -106,10 +117,14 @@ def test_what_says_nothing_of_anybody_is_left_alone(how, text):
         assert person.rephrase(text, how) == text
 
 
-def myego():
+def annotations():
     if not MYEGO.is_file():
         pytest.skip("no annotations of MyEgo beside the repository")
-    return [one["question"] for one in json.loads(MYEGO.read_text(encoding="utf-8"))]
+    return json.loads(MYEGO.read_text(encoding="utf-8"))
+
+
+def myego():
+    return [one["question"] for one in annotations()]
 
 
 @pytest.mark.parametrize("how", sorted(person.FORMS))
@@ -121,6 +136,20 @@ def test_no_first_person_is_left_in_myego(how):
     assert [one for one in said if re.search(r"(?i)\bam\b|\bdo (the camera wearer|someone)\b(?!')", one)] == []
     changed = sum(one != question for one, question in zip(said, asked, strict=True))
     assert changed == sum(bool(FIRST.search(question)) for question in asked) > 4000
+
+
+@pytest.mark.parametrize("how", sorted(person.FORMS))
+def test_no_first_person_is_left_in_myegos_options_and_none_become_alike(how):
+    changed = set()
+    for one in annotations():
+        options = [re.sub(r"^[A-Z]\. ", "", option) for option in one["options"]]
+        said = [person.rephrase(option, how) for option in options]
+        assert len(set(said)) == len(set(options)), one["question_id"]  # some are alike as they come
+        # What stays is text in the picture: in quotes, or in capitals throughout.
+        assert not any(FIRST.search(re.sub(r'"[^"]*"', "", option)) for option in said if not option.isupper()), said
+        if said != options:
+            changed.add(one["question_id"])
+    assert len(changed) == 41
 
 
 def test_most_of_myegos_questions_are_told_apart_from_the_original():

@@ -10,8 +10,10 @@ import yaml
 
 from scripts.infer import run_cell
 from scripts.lib import jsonl
-from scripts.lib.records import Prediction, Question
+from scripts.lib.probe import probe
+from scripts.lib.records import Prediction, Question, Video
 from tests.conftest import wait_until
+from tests.unit import clips
 from tests.unit.cell_sample import arguments, make_inputs, start
 from tests.unit.fault_server import FaultServer, scripted
 
@@ -33,9 +35,9 @@ def remote_cell(folder: Path, server: FaultServer, **changes: object) -> Path:
     return folder
 
 
-def command(folder: Path) -> list[str]:
+def command(folder: Path, prompt: str = "q") -> list[str]:
     limits = ["--remote", f"{folder}/config/remote.yaml", "--prices", f"{folder}/config/prices.yaml"]
-    return arguments(folder, "far", "q", *limits, "--spent", f"{folder}/spent.jsonl")
+    return arguments(folder, "far", prompt, *limits, "--spent", f"{folder}/spent.jsonl")
 
 
 def recorded(folder: Path) -> dict[str, dict]:
@@ -122,6 +124,55 @@ def test_told_to_stop_it_finishes_what_is_on_its_way_and_asks_nothing_twice(tmp_
     assert spent == pytest.approx(QUESTIONS * (100 * 2.5 + 10 * 10) / 1e6), "100 tokens in, 10 out, at GPT-4o's price"
 
 
+def test_a_server_that_is_not_there_leaves_no_cell_that_looks_done(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    with FaultServer() as server:
+        folder = remote_cell(tmp_path / "cell", server)
+    lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()[:6]
+    (folder / "questions.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    quick_retries(folder)
+    assert run_cell.main(command(folder)) == 1
+    assert "far: every question failed: error:connection: " in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+def quick_retries(folder: Path) -> None:
+    limits = yaml.safe_load((folder / "config/remote.yaml").read_text(encoding="utf-8"))
+    limits |= {"retries": 8, "first_wait_s": 0.001, "longest_wait_s": 0.01, "give_up_after": 1000}
+    (folder / "config/remote.yaml").write_text(yaml.safe_dump(limits), encoding="utf-8")
+
+
+def test_killed_and_stopped_while_frames_are_decoded_it_asks_nothing_twice(tmp_path, monkeypatch):
+    """With frames on their way from decoding processes into requests."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    clip = clips.write(tmp_path / "clip.mp4", options=clips.H264_B)
+    with FaultServer(delay_s=0.02) as server:
+        folder = remote_cell(tmp_path / "cell", server)
+        videos = [one.model_copy(update={"path": str(clip)}) for one in jsonl.read(folder / "videos.jsonl", Video)]
+        jsonl.write(folder / "videos.jsonl", videos)
+        times = probe(clip).times
+        ids = [one.id for one in videos]
+        jsonl.write(folder / "frame_times.jsonl", [times.model_copy(update={"id": name}) for name in ids])
+        words, known = words_of(folder), 0
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+            process = start(command(folder, "v_q"))
+            wait_until(lambda known=known: len(recorded(folder)) > known + 9, process=process)
+            process.send_signal(number)
+            _, said = process.communicate()
+            wait_until(lambda: server.at_once == 0)
+            assert process.returncode == (1 if number == signal.SIGTERM else -number), said
+            before = {key: asked_of(server, words)[key] for key in recorded(folder)}
+            known = len(before)
+        assert run_cell.main(command(folder, "v_q")) == 0
+        asked = asked_of(server, words)
+        assert all(asked[key] == count for key, count in before.items())
+        assert sum(asked.values()) <= QUESTIONS + 2 * CONCURRENCY, "asked again: what was on its way at a SIGKILL"
+        shown = [part for part in server.bodies[0]["messages"][-1]["content"] if part["type"] == "image_url"]
+        assert len(shown) == 12
+    assert {one.status for one in made(folder)} == {"ok"} and len(made(folder)) == QUESTIONS
+    assert {(one.height, one.width, len(one.times), one.times_told) for one in made(folder)} == {(96, 160, 12, "each")}
+
+
 def test_whatever_a_server_does_every_question_has_a_status_and_the_next_run_asks_only_the_failed(
     tmp_path, monkeypatch, capsys
 ):
@@ -154,9 +205,7 @@ def test_whatever_a_server_does_every_question_has_a_status_and_the_next_run_ask
     }
     with FaultServer(scripted(script)) as server:
         folder = remote_cell(tmp_path / "cell", server, timeout_s=0.5, concurrency=16)
-        limits = yaml.safe_load((folder / "config/remote.yaml").read_text(encoding="utf-8"))
-        limits |= {"retries": 8, "first_wait_s": 0.001, "longest_wait_s": 0.01, "give_up_after": 1000}
-        (folder / "config/remote.yaml").write_text(yaml.safe_dump(limits), encoding="utf-8")
+        quick_retries(folder)
         assert run_cell.main(command(folder)) == 0
         found = made(folder)
         tally = {status: sum(one.status == status for one in found) for status in {one.status for one in found}}

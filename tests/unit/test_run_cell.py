@@ -133,7 +133,7 @@ def test_an_engine_that_always_fails_alike_stops_the_cell(tmp_path, monkeypatch,
     folder = make_inputs(tmp_path)
     monkeypatch.setattr(ocr_reader, "load", failing_at(set(range(6))))
     assert run(folder) == 1
-    assert "every question failed: out of paper" in capsys.readouterr().err
+    assert "every question failed: error:engine: out of paper" in capsys.readouterr().err
     assert not (folder / "out").exists()
 
 

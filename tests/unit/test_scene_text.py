@@ -76,17 +76,62 @@ def test_the_text_hangs_on_the_frames_alone(shown, random):
         assert said == unicodedata.normalize("NFC", said) != ""
 
 
+def seen(text):
+    """The characters of a text that are neither white space nor invisible, ``"`` as ``'``."""
+    found = unicodedata.normalize("NFD", text)
+    kept = (char for char in found if not char.isspace() and unicodedata.category(char) not in ("Cc", "Cf"))
+    return unicodedata.normalize("NFD", "".join(kept)).replace('"', "'")
+
+
 @given(st.lists(BOXES, max_size=5))
 def test_no_text_is_lost_or_added(shown):
     frames = [frame(float(t), *boxes) for t, boxes in enumerate(shown)]
-    said = scene_text.text(frames)
     for one in frames:
-        for read in one.boxes:
-            words = " ".join(read.text.split())
-            assert not words or f'"{words}"' in said
+        told = re.findall(r'"([^"]*)"', scene_text.listed(one.boxes))
+        read = [seen(box.text) for box in scene_text.reading_order(one.boxes)]
+        assert [seen(words) for words in told] == [words for words in read if words]
+    said = scene_text.text(frames)
     spans = re.findall(r"(?m)^\[t=(\d)\.0(?:-(\d)\.0)?s\] ", said)
     held = [t for first, last in spans for t in range(int(first), int(last or first) + 1)]
-    assert held == [t for t, one in enumerate(frames) if any(read.text.split() for read in one.boxes)]
+    assert held == [t for t, one in enumerate(frames) if any(seen(read.text) for read in one.boxes)]
+
+
+def test_a_text_can_not_leave_its_quotes():
+    assert (
+        scene_text.listed([box('6" PIPE", "x'), box("a\r\n\u200b\x07 b\u202e", left=80)]) == '"6\' PIPE\', \'x", "a b"'
+    )
+
+
+MARKS = [
+    *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|vision_start|>", "<|image_pad|>", "<|video_pad|>"),  # Qwen
+    *("<think>", "</think>", "<tool_call>"),
+    *("<|begin_of_text|>", "<|start_header_id|>", "<|eot_id|>", "<|reserved_special_token_0|>"),  # Llama 3
+    *("<IMG_CONTEXT>", "<img>", "</img>", "<ref>", "</box>", "<quad>"),  # InternVL
+    *("<image>", "<video>", "<im_start>", "<im_patch>", "<s>", "</s>", "<unk>", "<<SYS>>"),  # LLaVA
+    *("<image>./</image>", "<slice>", "<image_id>"),  # MiniCPM-V
+]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("around", ["{}", "a{}b", "<{}", "<\u200b{}", "|{}|"])
+def test_no_mark_of_a_models_format_is_told(mark, around):
+    hidden = mark[0] + "\u200b" + mark[1:]
+    for read in (around.format(mark), around.format(hidden)):
+        told = scene_text.listed([box(read)])
+        assert not [one for one in MARKS if one in told]
+        assert seen(told) == seen(f"'{read}'"), "and yet it can be read"
+
+
+@given(st.text(st.sampled_from('<>|/"_aé \u0338\u200b\n3'), max_size=12))
+def test_what_is_told_holds_no_mark_and_a_second_time_changes_nothing(text):
+    told = scene_text.written(text)
+    assert not re.search(r'<[|/_a-zé]|"', told)
+    assert scene_text.written(told) == told == unicodedata.normalize("NFC", told)
+
+
+@pytest.mark.parametrize("text", ["I <3 NY", "a < b > c", "<- EXIT ->", "5<6", "<<<", "'n'", "Straße 50 %", "出口"])
+def test_signs_stay_as_they_are_read(text):
+    assert scene_text.written(text) == text
 
 
 # Readings made elsewhere
@@ -253,6 +298,26 @@ def test_a_file_for_each_moment_in_seconds(tmp_path):
     [made] = written(tmp_path)
     assert (made.frame, made.width, made.height, made.boxes[0].text) == (45, 1080, 1920, "Main St")
     assert made.boxes[0].polygon == [(2 * x, 2 * y) for x, y in SQUARE], "upright, as the player shows it"
+
+
+def test_frames_numbered_from_one(tmp_path):
+    put(tmp_path / "read" / "v.json", {"frame_1": azure_read("start"), "frame_7": azure_read("one")})
+    plans = {"v": {0: 0.0, 30: 1.0}}
+    assert run(tmp_path, plans, [video("v")], format="azure_read", fps=6, first=1, tolerance_s=0) == 0
+    assert [(one.t, one.boxes[0].text) for one in written(tmp_path)] == [(0.0, "start"), (1.0, "one")]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"first": 1}, "scene_text.theirs.first: numbers frames; give fps too"),
+        ({"first": 2, "fps": 6}, "v.json: 1: '1' is before the first frame, 2"),
+    ],
+)
+def test_frame_numbers_that_can_not_be(tmp_path, capsys, numbers, message):
+    put(tmp_path / "read" / "v.json", {"1": azure_read()})
+    assert run(tmp_path, {"v": {0: 0.0}}, [video("v")], format="azure_read", **numbers) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_the_files_of_roadtextvqa(tmp_path):

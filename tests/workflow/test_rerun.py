@@ -87,6 +87,25 @@ def test_words_and_enlarged_text_reach_the_model(finished):
     assert (finished / "resources" / "text_crops" / "smoke_signs" / "qa_frames" / "low_sr_100.zip").is_file()
 
 
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("remote.yaml", {"budget": {"dollars": 1, "tokens": None}}),
+        ("prices.yaml", None),
+        ("config.yaml", {"allow_unpinned": ["longvu_7b", "ocr_reader"]}),
+    ],
+)
+def test_what_changes_no_answer_makes_nothing_due(copy, file, changes):
+    """Budget, prices, and leave for a model without a pin: also for one that has nothing to pin."""
+    path = copy / "config" / file
+    if changes:
+        edit(path, **changes)
+    else:
+        path.write_text(path.read_text(encoding="utf-8") + "# a comment\n", encoding="utf-8")
+    run = snakemake(copy, "-n", *RUN)
+    assert run.returncode == 0 and "Nothing to be done" in run.stdout, run.stdout
+
+
 def test_a_single_table_is_a_target(copy):
     shutil.rmtree(copy / "results" / "tables")
     run = snakemake(copy, "results/tables/smoke/signs.tex", *RUN)
