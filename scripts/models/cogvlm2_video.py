@@ -16,7 +16,7 @@ from scripts.lib.errors import EngineError
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pytorchvideo", "xformers")
 
 DTYPES = ("bfloat16", "float16")
@@ -68,6 +68,7 @@ def ask(network: Any, tokenizer: Any, model: dict[str, Any], request: Request, s
     """
     import torch
 
+    common.refuse_marks(request, tokenizer)
     built = network.build_conversation_input_ids(
         tokenizer=tokenizer,
         query="\n".join(filter(None, [request.system, request.prompt])),
@@ -93,6 +94,7 @@ def ask(network: Any, tokenizer: Any, model: dict[str, Any], request: Request, s
     raw = tokenizer.decode(written, skip_special_tokens=True).strip()
     used = {**measured(request, built.get("images")), "times": [float(second) for second in seconds]}
     used |= {"visual_tokens": sum(types), "tokens_in": len(ids), "engine": name}
+    used["times_told"] = common.told(request, each=True)  # to the second
     return common.finish(raw, written, stops, model, used)
 
 

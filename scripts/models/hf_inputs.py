@@ -6,6 +6,7 @@ image. Nothing is sampled or thinned here. What was really used is read off the 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from scripts.lib.errors import ConfigError, EngineError
@@ -211,7 +212,10 @@ def video(processor: Any, request: Request, settings: dict[str, Any]) -> dict[st
         options["size"] = limits(settings, len(frames))
     if hasattr(processor.video_processor, "cap_pixels_per_frame"):
         options["cap_pixels_per_frame"] = False  # its default changes between versions of transformers
-    return {"videos": [np.stack(frames)], "videos_kwargs": {**options, "video_metadata": [clock(request.times, len(frames))]}}
+    return {
+        "videos": [np.stack(frames)],
+        "videos_kwargs": {**options, "video_metadata": [clock(request.times, len(frames))]},
+    }
 
 
 def clock(times: Sequence[float], frames: int) -> dict[str, Any]:
@@ -274,7 +278,7 @@ def times_told(engine: Engine, inputs: Any, request: Request, as_images: bool) -
 
 def uneven(times: Sequence[float]) -> bool:
     """Whether some gap between frames differs from the mean one by more than ``UNEVEN`` of it."""
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(times)]
     mean = sum(gaps) / len(gaps)
     return any(abs(gap - mean) > UNEVEN * mean for gap in gaps)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "timm", "pillow")
 
 DTYPES = ("bfloat16", "float16")
@@ -70,7 +70,7 @@ def ask(network: Any, tokenizer: Any, model: dict[str, Any], request: Request, s
     """
     import torch
 
-    common.refuse_marks(request, MARK, CONTEXT)
+    common.refuse_marks(request, tokenizer, MARK, CONTEXT)
     pixels, per_frame, used = prepare(request, network.config)
     template = copy.deepcopy(network.conv_template)
     text, stop = query(template, request, per_frame, network.num_image_token)
@@ -78,7 +78,7 @@ def ask(network: Any, tokenizer: Any, model: dict[str, Any], request: Request, s
     length = inputs["input_ids"].shape[1]
     settings = common.sampling(model["generation"])
     common.check_room(length, settings["max_new_tokens"], network.config.llm_config.max_position_embeddings)
-    used |= {"tokens_in": length, "engine": name}
+    used |= {"tokens_in": length, "engine": name, "times_told": common.told(request, each=False)}
     used["visual_tokens"] = int((inputs["input_ids"] == network.img_context_token_id).sum())
     if pixels is not None:
         pixels = torch.from_numpy(pixels).to(network.device, network.dtype)

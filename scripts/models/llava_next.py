@@ -18,7 +18,7 @@ import numpy as np
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 ATTENTIONS = ("sdpa", "eager")
@@ -46,15 +46,16 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
 
     Raises:
         ConfigError: settings without effect.
-        EngineError: no GPU, weights that can't be loaded, or a vision tower that isn't in the hub's cache.
+        EngineError: no GPU, weights that can't be loaded, or a vision tower that fetch_model did not fetch.
     """
     longva = is_longva(model)
     common.check(model, dtypes(model), ATTENTIONS)
     device, dtype = common.place(model, dtypes(model)[0])
     attention = "sdpa" if model["engine"]["attention"] == "auto" else model["engine"]["attention"]
+    assert weights is not None
+    common.offline_towers(model, weights)
     common.start(model)
     with common.loading(weights):
-        vision = common.towers(weights)
         package = "longva" if longva else "llava"
         code = {
             part: importlib.import_module(f"{package}.{part}") for part in ("model.builder", "mm_utils", "constants")
@@ -65,9 +66,8 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
             str(weights), None, "llava_qwen", attn_implementation=attention, **options
         )
         network.eval()
-    limit = getattr(network.config, "tokenizer_model_max_length", None)
-    seen = common.watch(network, "prepare_inputs_labels_for_multimodal", after=common.embedded(limit))
-    name = common.engine_name(device, dtype, attention, *vision)
+    seen = common.watch_prompt(network, model)
+    name = common.engine_name(device, dtype, attention)
 
     def answer(request: Request) -> Reply:
         seen.clear()
@@ -98,7 +98,7 @@ def ask(
     """
     import torch
 
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, tokenizer, MARK)
     visual, used = pixels(network, processor, code["mm_utils"], request)
     mark = code["constants"].IMAGE_TOKEN_INDEX
     text = prompt(request, is_longva(model))
@@ -106,11 +106,13 @@ def ask(
     ids = ids.unsqueeze(0).to(network.device)
     stops = common.stop_ids(tokenizer, "<|im_end|>", also=network.generation_config.eos_token_id)
     settings = common.sampling(model["generation"])
+    common.check_room(ids.shape[1], settings["max_new_tokens"], network.config.max_position_embeddings)
     common.seed_if_sampled(model, request, seed)
     with torch.inference_mode():
         written = network.generate(ids, eos_token_id=sorted(stops), pad_token_id=min(stops), **visual, **settings)
     written = written[0].tolist()
     used |= {**common.used_tokens(place["seen"], ids.shape[1]), "engine": place["engine"], "times": request.times}
+    used["times_told"] = common.told(request, each=len(request.frames) > 1 and not is_longva(model))
     raw = tokenizer.decode(written, skip_special_tokens=True).strip()
     return common.finish(raw, written, stops, model, used)
 

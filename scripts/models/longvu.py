@@ -2,7 +2,7 @@
 
 As the repository's evaluation shows it: all frames go in, DINOv2 drops those like their neighbours, and what remains is
 pooled until it fits into 8192 tokens; how many were kept is seen on the way. It has no place for times. Frames are
-padded to a square, for both towers, which that code takes from the hub's cache.
+padded to a square, for both towers, whose names on the hub are in that code.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 DTYPES = ("float16",)  # fixed by its loader
@@ -35,23 +35,23 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
 
     Raises:
         ConfigError: settings without effect.
-        EngineError: no GPU, weights that can't be loaded, or a vision tower that isn't in the hub's cache.
+        EngineError: no GPU, weights that can't be loaded, or a vision tower that fetch_model did not fetch.
     """
     common.check(model, DTYPES, ATTENTIONS)
     device, dtype = common.place(model, DTYPES[0])
+    assert weights is not None
+    common.offline_towers(model, weights, *TOWERS)
     common.start(model)
     with common.loading(weights):
-        vision = common.towers(weights, *TOWERS)
         from longvu.builder import load_pretrained_model
 
         kind = "cambrian_llama3" if is_llama(model) else "cambrian_qwen"  # chooses the network's class
         tokenizer, network, processors, _ = load_pretrained_model(str(weights), None, kind)
         network.eval()
-    limit = getattr(network.config, "tokenizer_model_max_length", None)
-    seen = common.watch(network, "prepare_inputs_labels_for_multimodal", after=common.embedded(limit))
+    seen = common.watch_prompt(network, model)
     kept = common.watch(network, "select_frame", after=lambda _args, _kwargs, chosen: int(chosen[1][0]))
     attention = getattr(network.config, "_attn_implementation", "")
-    name = common.engine_name(device, dtype, attention, *vision)
+    name = common.engine_name(device, dtype, attention)
 
     def answer(request: Request) -> Reply:
         seen.clear()
@@ -86,7 +86,7 @@ def ask(
     from longvu.constants import IMAGE_TOKEN_INDEX
     from longvu.mm_datautils import process_images, tokenizer_image_token
 
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, tokenizer, MARK)
     text = prompt(request, tokenizer, is_llama(model))
     ids = tokenizer_image_token(text, tokenizer, IMAGE_TOKEN_INDEX, return_tensors="pt").unsqueeze(0)
     ids = without_second_start(ids, tokenizer.bos_token_id).to(network.device)
@@ -99,11 +99,13 @@ def ask(
         visual = {"images": [tower.unsqueeze(0) for tower in towers], "image_sizes": [request.frames[0].shape[:2]]}
     stops = common.stop_ids(tokenizer, "<|im_end|>", "<|eot_id|>", also=network.generation_config.eos_token_id)
     settings = common.sampling(model["generation"])
+    common.check_room(ids.shape[1], settings["max_new_tokens"], network.config.max_position_embeddings)
     common.seed_if_sampled(model, request, seed)
     with torch.inference_mode():
         written = network.generate(ids, eos_token_id=sorted(stops), pad_token_id=min(stops), **visual, **settings)
     written = written[0].tolist()
     used = {**common.used_tokens(place["seen"], ids.shape[1]), "engine": place["engine"], "times": request.times}
+    used["times_told"] = common.told(request, each=False)
     height, width = sizes[0] if sizes else (0, 0)
     kept = place["kept"][-1] if place["kept"] else len(request.frames)
     used |= {"height": height, "width": width, "frames_note": frames_note(request, sizes, kept, used["visual_tokens"])}

@@ -15,7 +15,7 @@ from scripts.models import repo_common as common
 from scripts.models.hf_engine import samples
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 DTYPES = ("bfloat16", "float16")
@@ -83,7 +83,7 @@ def ask(
     Raises:
         EngineError: a prompt that can't go in.
     """
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, tokenizer, MARK)
     place["seen"].clear()
     place["heard"].clear()
     options = chat_options(model, request, packs(network))
@@ -91,6 +91,7 @@ def ask(
     # One token more than may go in: chat cuts off without a word, and a prompt of that length is then seen and refused.
     raw = network.chat(image=None, tokenizer=tokenizer, max_inp_length=place["limit"] + 1, **options)
     used = {**place["seen"][-1], "times": request.times, "engine": place["engine"]}
+    used["times_told"] = common.told(request, each="temporal_ids" in options)
     used["frames_note"] = frames_note(request, used, used.pop("pictures"), packs(network))
     stops = common.stop_ids(tokenizer, *network.terminators)
     return common.finish(raw, place["heard"][-1], stops, model, used)

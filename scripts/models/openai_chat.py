@@ -2,11 +2,13 @@
 
 Frames go as images in the message, each with its time before it where the model's file says so, then the prompt. What a
 server does to them (Gemini and GPT scale and tile) it does not tell, so sizes on the record are those sent. Temperature
-and the like are sent only where the model's file has them: some servers refuse them.
+and the like are sent only where the model's file has them: some servers refuse them. Whether a question holds a special
+token of the model, such as the end of a message, is not checked: somebody else's tokenizer is not known here.
 """
 
 import base64
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from scripts.models.protocol import Answered, Answerer, Reply, Request
 from scripts.remote.chat import Chat, Endpoint, Messages, Outcome, key_from
 from scripts.remote.pool import Settings, ask_all
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("openai",)
 
 SAMPLING = ("temperature", "top_p", "top_k", "repetition_penalty")
@@ -75,16 +77,34 @@ def answerer(base_url: str, api_key: str, model_id: str, model: dict[str, Any]) 
     )
 
     def answers(requests: Iterable[Request]) -> Iterator[Answered]:
-        for chat, outcome in ask_all(settings, (as_chat(request, model) for request in requests)):
-            yield chat.payload, as_reply(chat.payload, outcome, model, endpoint)
+        chats = (as_chat(request, model) for request in requests)
+        for chat, outcome in ask_all(settings, chats, stopping=model.get("stopping")):
+            yield chat.payload.request, as_reply(chat.payload, outcome, model, endpoint)
 
     return answers
 
 
+class Sending:
+    """A request on its way. Its frames are encoded when its turn comes, and let go then: they are large."""
+
+    def __init__(self, request: Request, client: dict[str, Any]) -> None:
+        self.request, self.client = request, client
+        self.frames = len(request.frames)
+        self.size = request.frames[0].shape[:2] if request.frames else (0, 0)
+        self.encoded: Messages | None = None
+
+    def messages(self) -> Messages:
+        """See ``messages``; encoded once."""
+        if self.encoded is None:
+            self.encoded = messages(self.request, self.client)
+            self.request = replace(self.request, frames=[])
+        return self.encoded
+
+
 def as_chat(request: Request, model: dict[str, Any]) -> Chat:
-    """A request as the pool takes it; its frames are encoded when its turn comes."""
-    most = model["generation"]["max_new_tokens"]
-    return Chat(request.key, lambda: messages(request, model["client"]), most, most_tokens(request), payload=request)
+    """A request as the pool takes it."""
+    most, sending = model["generation"]["max_new_tokens"], Sending(request, model["client"])
+    return Chat(request.key, sending.messages, most, most_tokens(request), payload=sending)
 
 
 def messages(request: Request, client: dict[str, Any]) -> Messages:
@@ -124,19 +144,19 @@ def most_tokens(request: Request) -> int:
     return OVERHEAD_TOKENS + text + times + sum(max(IMAGE_TOKENS, size // PIXELS_PER_TOKEN) for size in sizes)
 
 
-def as_reply(request: Request, outcome: Outcome, model: dict[str, Any], endpoint: Endpoint) -> Reply:
+def as_reply(sent: Sending, outcome: Outcome, model: dict[str, Any], endpoint: Endpoint) -> Reply:
     """An outcome, read like any model's reply."""
     answer = answer_text(outcome.text, model["generation"]["thinking"])
-    height, width = request.frames[0].shape[:2] if request.frames else (0, 0)
     status = "unanswerable" if outcome.status == "ok" and is_unanswerable(answer) else outcome.status
     return Reply(
         status,
         raw=outcome.text,
         answer="" if status == "refused" else answer,
         detail=outcome.detail,
-        times=request.times if request.frames else (),
-        height=height,
-        width=width,
+        times=sent.request.times if sent.frames else (),
+        times_told=("each" if model["client"]["image_times"] else "none") if sent.frames else "",
+        height=sent.size[0],
+        width=sent.size[1],
         seconds=outcome.seconds,
         attempts=outcome.attempts,
         tokens_in=outcome.tokens_in,

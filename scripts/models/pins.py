@@ -20,6 +20,8 @@ def unpinned(model: dict[str, Any]) -> str:
     weights, remote = model["weights"], model.get("remote")
     if weights["kind"] == "hub" and not weights["revision"]:
         return "weights.revision is empty"
+    if towers := [tower["id"] for tower in weights.get("towers", ()) if not tower["revision"]]:
+        return f"weights.towers: the revision of {', '.join(towers)} is empty"
     if remote is not None and not remote["dated"]:
         return f"remote.id '{remote['id']}' names no dated version"
     return ""

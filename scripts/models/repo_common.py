@@ -6,7 +6,10 @@ and read what was really used off the tensors on their way into the network (``w
 written from that code as it is published, and need a GPU to verify.
 """
 
+import atexit
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scripts.lib.errors import ConfigError, EngineError
+from scripts.lib.files import write_text
 from scripts.models.answers import answer_text, is_unanswerable
 from scripts.models.batching import OUT_OF_MEMORY
 from scripts.models.hf_engine import gpu_name, one_line, placement, samples
 from scripts.models.hf_image_text import NO_MEMORY, seed_for
+from scripts.models.hf_inputs import refuse_special, special_words
 from scripts.models.protocol import Reply, Request
+from scripts.models.weights import fetched_tower, tower_folders
 
 BROKEN = (RuntimeError, ValueError, LookupError, TypeError, AssertionError, AttributeError)
 """What foreign code raises for a question that it can't take."""
@@ -30,6 +36,8 @@ Look: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any], Any], Any]
 
 HELPFUL = "You are a helpful assistant."
 """System message that Qwen2's chat template writes where none is given."""
+OTHER_CACHES = ("TRANSFORMERS_CACHE", "PYTORCH_TRANSFORMERS_CACHE", "PYTORCH_PRETRAINED_BERT_CACHE")
+"""Variables by which older versions of transformers find their cache before HF_HUB_CACHE."""
 
 
 def check(model: dict[str, Any], dtypes: Sequence[str], attentions: Sequence[str]) -> None:
@@ -91,31 +99,47 @@ def start(model: dict[str, Any]) -> None:
         torch.set_num_threads(model["engine"]["threads"])
 
 
-def towers(weights: Path, *names: str) -> list[str]:
-    """The vision towers that the authors' code loads from the hub by name, each with the commit that lies in its cache.
+def offline_towers(model: dict[str, Any], weights: Path, *names: str) -> None:
+    """Have the authors' code find the vision towers, which it loads from the hub by name, beside the weights.
+
+    fetch_model puts those of ``weights.towers`` there. Their names stay as the code knows them, because it goes by the
+    name: LLaVA-NeXT takes any tower that is a folder for CLIP's, and LongVU's names stand in its code. So a hub's cache
+    of nothing but links is made, for this process alone, and the network is switched off. Call it before anything
+    imports transformers, which looks once where its cache is.
 
     Args:
-        names: those that the code names itself; else the one of ``mm_vision_tower`` in the checkpoint's config.json,
-            which its own weights replace if it has any. A name that is a folder is none of the hub's.
+        names: towers that the code names itself; else the one of ``mm_vision_tower`` in the checkpoint's config.json.
+            A name that is a folder is none of the hub's.
 
     Raises:
-        EngineError: one isn't in the cache. A job must not fetch weights of an unknown version while it runs.
+        EngineError: the code names a tower that the model's file doesn't; something has imported the hub's client.
     """
-    from huggingface_hub import try_to_load_from_cache
-
+    folders = tower_folders(model, weights)
     if not names:
         named = json.loads((weights / "config.json").read_text(encoding="utf-8")).get("mm_vision_tower")
         names = (named,) if isinstance(named, str) and not Path(named).exists() else ()
-    found = []
     for name in names:
-        file = try_to_load_from_cache(name, "config.json")
-        if not isinstance(file, str):
+        if name not in folders:
             raise EngineError(
-                f"this model's own code also loads {name} from the hub's cache, and it isn't there; on a machine with "
-                f"a network run: huggingface-cli download {name} (HF_HOME as in the job)"
+                f"this model's own code also loads {name} from the hub, and weights.towers of config/models/"
+                f"{model.get('name')}.yaml doesn't name it; add it there and rerun fetch_model"
             )
-        found.append(f"{name}@{Path(file).parent.name[:12]}")
-    return found
+    cache = tempfile.TemporaryDirectory(prefix="towers-")
+    atexit.register(cache.cleanup)
+    for name, folder in folders.items():
+        commit = fetched_tower(weights, name)
+        repository = Path(cache.name) / f"models--{name.replace('/', '--')}"
+        write_text(repository / "refs" / "main", commit)
+        (repository / "snapshots").mkdir()
+        (repository / "snapshots" / commit).symlink_to(folder.resolve(), target_is_directory=True)
+    write_text(Path(cache.name) / "version.txt", "1")  # or older versions of transformers try to convert it
+    for variable in OTHER_CACHES:
+        os.environ.pop(variable, None)
+    os.environ.update(HF_HUB_CACHE=cache.name, HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    from huggingface_hub import constants
+
+    if cache.name != constants.HF_HUB_CACHE or not constants.HF_HUB_OFFLINE:
+        raise EngineError("the hub's client was imported before the model's vision towers were put in place; report it")
 
 
 @contextmanager
@@ -198,15 +222,18 @@ def pictures(frames: Sequence[NDArray[np.uint8]]) -> list[Any]:
     return [Image.fromarray(frame) for frame in frames]
 
 
-def refuse_marks(request: Request, *marks: str) -> None:
-    """A prompt must not hold the mark that the family's format puts where a picture goes: it would count as one.
+def refuse_marks(request: Request, tokenizer: Any, *marks: str) -> None:
+    """A prompt must not hold a mark of the model's format: a special token, or what stands where a picture goes.
 
     Raises:
-        EngineError: it does, say in scene text.
+        EngineError: it does, say in the question.
     """
-    for mark in marks:
-        if mark in request.prompt or mark in request.system:
-            raise EngineError(f"the prompt holds {mark}, which stands for a picture in this model's format; reword it")
+    refuse_special(request, [*marks, *special_words(tokenizer)])
+
+
+def told(request: Request, each: bool) -> str:
+    """``times_told`` of a reply: whether the time of each frame is told, or of none; empty without frames."""
+    return ("each" if each else "none") if request.frames else ""
 
 
 def chatml(system: str, user: str) -> str:
@@ -259,15 +286,17 @@ def watch(owner: Any, name: str, before: Look | None = None, after: Look | None 
     return seen
 
 
-def embedded(limit: int | None) -> Look:
+def embedded(cut: int | None, context: int | None, new: int) -> Look:
     """A look at ``prepare_inputs_labels_for_multimodal``, which LLaVA and all that descend from it have: where pictures
     become tokens. Gives ``tokens_in`` and ``visual_tokens``.
 
     Args:
-        limit: ``tokenizer_model_max_length`` of the checkpoint, from which on that code cuts a prompt off.
+        cut: ``tokenizer_model_max_length`` of the checkpoint, from which on that code cuts a prompt off.
+        context: tokens of the network, for the prompt and a reply of at most ``new``. It may be more than ``cut``.
 
     Raises:
-        EngineError: the prompt is that long, so its end, the question, may be gone.
+        EngineError: the prompt is as long as ``cut``, so its end, the question, may be gone; or it leaves no room for
+            the reply.
     """
 
     def look(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> dict[str, int] | None:
@@ -276,13 +305,24 @@ def embedded(limit: int | None) -> Look:
             return None
         ids = args[0] if args else kwargs["input_ids"]
         total, text = int(embeddings.shape[1]), int((ids >= 0).sum())  # a picture's mark is a negative number
-        if limit and total >= limit:
-            raise EngineError(
-                f"the prompt with its pictures exceeds the {limit} tokens of this model; use fewer frames"
-            )
+        if cut and total >= cut:
+            raise EngineError(f"the prompt with its pictures exceeds the {cut} tokens of this model; use fewer frames")
+        check_room(total, new, context)
         return {"tokens_in": total, "visual_tokens": total - text}
 
     return look
+
+
+def watch_prompt(network: Any, model: dict[str, Any]) -> list[Any]:
+    """What ``embedded`` sees of a network whose own configuration has both limits.
+
+    Raises:
+        EngineError: as ``embedded``, from the call that is watched.
+    """
+    cut = getattr(network.config, "tokenizer_model_max_length", None)
+    context = getattr(network.config, "max_position_embeddings", None)
+    look = embedded(cut, context, model["generation"]["max_new_tokens"])
+    return watch(network, "prepare_inputs_labels_for_multimodal", after=look)
 
 
 def used_tokens(seen: list[Any], text: int) -> dict[str, int]:

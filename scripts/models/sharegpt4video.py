@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 DTYPES = ("float16",)  # fixed by its loader
@@ -48,20 +48,20 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
 
     Raises:
         ConfigError: settings without effect.
-        EngineError: no GPU, weights that can't be loaded, or a vision tower that isn't in the hub's cache.
+        EngineError: no GPU, weights that can't be loaded, or a vision tower that fetch_model did not fetch.
     """
     common.check(model, DTYPES, ATTENTIONS)
     device, dtype = common.place(model, DTYPES[0])
+    assert weights is not None
+    common.offline_towers(model, weights)
     common.start(model)
     with common.loading(weights):
-        vision = common.towers(weights)
         from llava.model.builder import load_pretrained_model
 
         tokenizer, network, processor, _ = load_pretrained_model(str(weights), None, NAME, device_map="cpu")
         network = network.to(device).eval()
-    limit = getattr(network.config, "tokenizer_model_max_length", None)
-    seen = common.watch(network, "prepare_inputs_labels_for_multimodal", after=common.embedded(limit))
-    name = common.engine_name(device, dtype, getattr(network.config, "_attn_implementation", ""), *vision)
+    seen = common.watch_prompt(network, model)
+    name = common.engine_name(device, dtype, getattr(network.config, "_attn_implementation", ""))
 
     def answer(request: Request) -> Reply:
         seen.clear()
@@ -92,7 +92,7 @@ def ask(
     from llava.constants import IMAGE_TOKEN_INDEX
     from llava.mm_utils import process_images, tokenizer_image_token
 
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, tokenizer, MARK)
     ids = tokenizer_image_token(prompt(request), tokenizer, IMAGE_TOKEN_INDEX, return_tensors="pt")
     ids = ids.unsqueeze(0).to(network.device)
     visual: dict[str, Any] = {}
@@ -107,11 +107,13 @@ def ask(
         used |= {"height": height, "width": width, "frames_note": note}
     stops = common.stop_ids(tokenizer, "<|eot_id|>", also=network.generation_config.eos_token_id)
     settings = common.sampling(model["generation"])
+    common.check_room(ids.shape[1], settings["max_new_tokens"], network.config.max_position_embeddings)
     common.seed_if_sampled(model, request, seed)
     with torch.inference_mode():
         written = network.generate(ids, eos_token_id=sorted(stops), pad_token_id=min(stops), **visual, **settings)
     written = written[0].tolist()
     used |= {**common.used_tokens(place["seen"], ids.shape[1]), "engine": place["engine"]}
+    used["times_told"] = common.told(request, each=False)
     raw = tokenizer.decode(written, skip_special_tokens=True).strip()
     return common.finish(raw, written, stops, model, used)
 

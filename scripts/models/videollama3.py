@@ -14,7 +14,7 @@ from scripts.lib.errors import EngineError
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 DTYPES = ("bfloat16", "float16")
@@ -80,7 +80,7 @@ def ask(
     """
     import torch
 
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, processor.tokenizer, MARK)
     inputs = processor(
         conversation=conversation(request), add_system_prompt=True, add_generation_prompt=True, return_tensors="pt"
     )
@@ -100,6 +100,7 @@ def ask(
     raw = processor.tokenizer.decode(written, skip_special_tokens=True).strip()
     used = measured(request, inputs, processor.image_processor.patch_size, pictures, before - after)
     used |= {"tokens_in": after, "engine": place["engine"], "times": request.times}
+    used["times_told"] = common.told(request, each=len(request.frames) > 1)
     return common.finish(raw, written, stops, model, used)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from scripts.models import repo_common as common
 from scripts.models.protocol import Answerer, Reply, Request, one_by_one
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("transformers", "torch", "pillow")
 
 DTYPES = ("float16",)  # fixed by its loader
@@ -47,9 +47,9 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
         network.eval()
     # Where that code cuts a prompt off: the checkpoint was trained with less than Llama 3 has room for.
     tokenizer.model_max_length = network.llm.config.max_position_embeddings
-    seen = common.watch(
-        network, "prepare_inputs_labels_for_multimodal", after=common.embedded(tokenizer.model_max_length)
-    )
+    context = tokenizer.model_max_length
+    look = common.embedded(context, context, model["generation"]["max_new_tokens"])
+    seen = common.watch(network, "prepare_inputs_labels_for_multimodal", after=look)
     name = common.engine_name(device, dtype, getattr(network.llm.config, "_attn_implementation", ""))
 
     def answer(request: Request) -> Reply:
@@ -81,7 +81,7 @@ def ask(
     from llava.constants import IMAGE_TOKEN_INDEX
     from llava.mm_utils import process_images, tokenizer_image_token
 
-    common.refuse_marks(request, MARK)
+    common.refuse_marks(request, tokenizer, MARK)
     ids = tokenizer_image_token(prompt(request), tokenizer, IMAGE_TOKEN_INDEX, return_tensors="pt")
     ids = ids.unsqueeze(0).to(network.device)
     settings = common.sampling(model["generation"])
@@ -100,6 +100,7 @@ def ask(
             0
         ].tolist()
     used |= {**common.used_tokens(place["seen"], ids.shape[1]), "engine": place["engine"]}
+    used["times_told"] = common.told(request, each=False)
     raw = tokenizer.decode(written, skip_special_tokens=True).strip()
     return common.finish(raw, written, stops, model, used)
 

@@ -5,6 +5,10 @@ goes, however that ends (scripts/lib/guard.py). It is asked by the client that a
 
 vLLM puts questions through the network in batches that depend on what is on its way at the moment: the last digits of
 the arithmetic, and with them a rare reply, may differ from run to run. ``transformers serve`` takes one at a time.
+
+A question that holds a special token of the model is refused before it is sent: the server would take the token for
+one. Which these are is read from the tokenizer's files (TOKENIZER_FILES); nothing is refused where there are none, say
+only a ``tokenizer.model``.
 """
 
 import atexit
@@ -19,7 +23,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -27,10 +32,11 @@ from typing import IO, Any
 from scripts.lib.errors import ConfigError, EngineError
 from scripts.lib.progress import clock
 from scripts.models import openai_chat
-from scripts.models.protocol import Answered, Answerer, Request
+from scripts.models.hf_inputs import refuse_special
+from scripts.models.protocol import Answered, Answerer, Reply, Request
 from scripts.models.transformers_serve import KEY_VARIABLE
 
-VERSION = "1"
+VERSION = "2"
 PACKAGES = ("openai",)
 
 DEPENDS_ON = {"vllm": ("vllm", "transformers", "torch"), "transformers": ("transformers", "torch")}
@@ -45,6 +51,7 @@ SAY_S = 10.0
 """Between two lines that say that the server is still starting."""
 REPEATS = {"retries": 2, "first_wait_s": 0.5, "longest_wait_s": 5.0}
 """In place of those of config/remote.yaml: a server of one's own that doesn't answer has no outage to wait for."""
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 KEPT_BYTES = 20_000
 """Of the end of its log, for standard error when it fails; the error itself is one line."""
 
@@ -110,9 +117,11 @@ def load(model: dict[str, Any], weights: Path | None, seed: int) -> Answerer:
     """
     assert weights is not None
     told = settings(model, seed)
-    place = [*conditions(model).values(), f"openai {importlib.metadata.version('openai')}"]
+    found = conditions(model)
+    place = [found["program"], found["gpu"], f"openai {importlib.metadata.version('openai')}"]
+    marks = special_words(weights)
     server = start(model, weights, seed)
-    ask = openai_chat.answerer(server.url, server.key, server.model_id, told)
+    ask = refusing(marks, openai_chat.answerer(server.url, server.key, server.model_id, told))
     return watched(server, ask, ", ".join(filter(None, place)))
 
 
@@ -132,7 +141,8 @@ def conditions(model: dict[str, Any]) -> dict[str, Any]:
                 f"`{program} serve` needs the package {package}; install it, or use the image {model['image']}"
             ) from None
     on_gpu = model.get("engine", {}).get("device") != "cpu"
-    return {"program": ", ".join(versions), "gpu": gpus(max(1, model["resources"]["gpus"])) if on_gpu else ""}
+    place = {"program": ", ".join(versions), "gpu": gpus(max(1, model["resources"]["gpus"])) if on_gpu else ""}
+    return {**place, "client": openai_chat.VERSION}
 
 
 def gpus(most: int) -> str:
@@ -253,6 +263,67 @@ def listed(server: Server) -> bool:
             return any(one["id"] == server.model_id for one in json.load(answer)["data"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def special_words(weights: Path) -> list[str]:
+    """The special tokens that the tokenizer's files of a checkpoint name, longest first.
+
+    Raises:
+        EngineError: a file that isn't JSON.
+    """
+    found: set[str] = set()
+    for name in TOKENIZER_FILES:
+        if (weights / name).is_file():
+            try:
+                content = json.loads((weights / name).read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise EngineError(f"{weights / name}: not JSON ({error}); fetch the weights again") from None
+            found |= words_in(content)
+    return sorted(found - {""}, key=lambda word: (-len(word), word))
+
+
+def words_in(content: dict[str, Any]) -> set[str]:
+    """The special tokens in one of ``TOKENIZER_FILES``: those of a list with their kind, and those with a role."""
+    listed = [*content.get("added_tokens", ()), *content.get("added_tokens_decoder", {}).values()]
+    roles = [value for key, value in content.items() if key.endswith(("_token", "_special_tokens"))]
+    return texts_in([[token for token in listed if token.get("special")], roles])
+
+
+def texts_in(value: Any) -> set[str]:
+    """Tokens written as text, as ``{"content": text}``, or in lists or maps of these; anything else is none."""
+    if isinstance(value, dict):
+        value = value["content"] if "content" in value else list(value.values())
+    if isinstance(value, list):
+        return set().union(*map(texts_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def refusing(marks: Sequence[str], ask: Answerer) -> Answerer:
+    """``ask``, without the questions that hold one of ``marks``: each gets its error and is not put to the server."""
+    if not marks:
+        return ask
+
+    def answers(requests: Iterable[Request]) -> Iterator[Answered]:
+        refused: deque[Answered] = deque()  # filled in the thread that draws questions
+
+        def fit() -> Iterator[Request]:
+            for request in requests:
+                try:
+                    refuse_special(request, marks)
+                except EngineError as error:
+                    refused.append((request, Reply("error:engine", detail=str(error))))
+                else:
+                    yield request
+
+        with contextlib.closing(ask(fit())) as asked:  # type: ignore[type-var] - ends the calls on their way
+            for answered in asked:
+                while refused:
+                    yield refused.popleft()
+                yield answered
+        while refused:
+            yield refused.popleft()
+
+    return answers
 
 
 def watched(server: Server, ask: Answerer, place: str) -> Answerer:

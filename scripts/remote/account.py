@@ -93,8 +93,8 @@ class Account:
             self._surplus = max(self._surplus, times)
         if first and self.ledger:
             print(
-                f"{self.model}: a call came to {amount.tokens} tokens where at most {estimate.tokens} were expected; the "
-                f"budget can be passed by as much for each call on its way, further ones are expected to take as much",
+                f"{self.model}: a call came to {amount.tokens} tokens where at most {estimate.tokens} were expected; "
+                "calls on their way may pass the budget by as much, further ones are expected to take as much",
                 file=sys.stderr,
                 flush=True,
             )

@@ -151,8 +151,8 @@ class Caller:
             http_client=openai.DefaultAsyncHttpxClient(trust_env=False, timeout=timeout) if endpoint.local else None,
         )
         if not endpoint.of_openai:
-            # The client takes these from OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS; they are no business
-            # of other vendors, and the last may hold a key.
+            # The client takes these from OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS. They are no
+            # business of other vendors, and the last may hold another key.
             self._client.organization = self._client.project = None
             self._client._custom_headers = {}
         self._loop = asyncio.new_event_loop()

@@ -96,7 +96,7 @@ class _Question:
     most: Amount = field(default_factory=Amount)
     """That its call can come to."""
     reservation: str | None = None
-    """In the ledger, of the call that is on its way. One that only waits has none: killed meanwhile, it cost nothing."""
+    """In the ledger, of the call that is on its way. A question that waits has none: killed then, it costs nothing."""
     tokens_in: int | None = None
     tokens_out: int | None = None
     dollars: float | None = None
@@ -248,10 +248,10 @@ class _Pool:
 
     def _call(self, question: _Question) -> Outcome:
         """One call, and what it cost."""
-        question.most = self.account.most(question.chat)
-        ticket = self.limits.begin(question.most.tokens)
+        ticket = self.limits.begin(self.account.most(question.chat).tokens)
         start, counted, well, overloaded = self.clock(), None, False, False
         try:
+            question.most = self.account.most(question.chat)
             question.reservation = self.account.reserve(question.most)
             question.attempts += 1
             reply = self.caller.call(question.messages, question.chat.max_tokens)

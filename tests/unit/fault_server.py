@@ -63,6 +63,7 @@ REPLIES: dict[str, dict[str, Any]] = {
     "refusal": completion("", refusal="I can't help with that."),
     "error_in_200": failure("server_error", "upstream failed"),
     "no_usage": {key: value for key, value in completion("an answer").items() if key != "usage"},
+    "much": {**completion("an answer"), "usage": {"prompt_tokens": 100, "completion_tokens": 600, "total_tokens": 700}},
     "thoughts": completion("<think>so it is</think>Answer: 42"),
 }
 
@@ -73,7 +74,8 @@ class FaultServer:
     Args:
         steps: of a question's text, the names of what it gets: ``ok``, those of ``ERRORS`` and ``REPLIES``, ``cut``,
             ``silence``, ``drip``, ``drip_head``, ``malformed``, ``echo <status>`` (says back what it was sent, the key
-            too), or an error with what it asks to wait: ``429 retry-after=2``, ``503 retry-after-ms=5``, ``429 date``.
+            too), an error with what it asks to wait (``429 retry-after=2``, ``503 retry-after-ms=5``, ``429 date``), or
+            ``held <step>``: that step, once ``let_go`` is set.
         delay_s: before each reply.
     """
 
@@ -86,7 +88,7 @@ class FaultServer:
         self.headers: list[dict[str, str]] = []
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
-        self.over = threading.Event()
+        self.over, self.let_go = threading.Event(), threading.Event()
         handler = type("Handler", (_Handler,), {"fault": self})
         self.http = _Http(("127.0.0.1", 0), handler)
         self.port = self.http.server_address[1]
@@ -98,6 +100,7 @@ class FaultServer:
 
     def __exit__(self, *_: object) -> None:
         self.over.set()
+        self.let_go.set()
         self.http.shutdown()
         self.http.server_close()
 
@@ -155,6 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, good if step == "ok" else REPLIES[step])
             with self.fault.lock:
                 self.fault.answered[text] += 1
+        elif name == "held":
+            self.fault.let_go.wait()
+            self._do(wish, text)
         elif step in ERRORS:
             self._send(*ERRORS[step])
         elif name == "echo":

@@ -132,10 +132,10 @@ class Hub(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if "gated" in path:
             self.answer(401 if "api" not in path else 403, b"{}", {"X-Error-Code": "GatedRepo"})
-        elif "lab/tiny" not in path:
+        elif "lab/tiny" not in path and "eye/tower" not in path:
             self.answer(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        elif path == "/api/models/lab/tiny":
-            self.answer(200, json.dumps({"id": "lab/tiny", "sha": NEWEST}).encode(), {})
+        elif path in ("/api/models/lab/tiny", "/api/models/eye/tower"):
+            self.answer(200, json.dumps({"id": path[12:], "sha": NEWEST}).encode(), {})
         elif not (revision := next((one for one in (REVISION, NEWEST) if one in path), "")):
             self.answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif path.startswith("/api/") and "/tree/" in path:
@@ -180,7 +180,7 @@ def hub():
     server.shutdown()
 
 
-def fetch(folder, endpoint, name, revision=REVISION, kind="hub", more=(), **environment):
+def fetch(folder, endpoint, name, revision=REVISION, kind="hub", more=(), towers=(), **environment):
     """Run the real step with the real client in a process of its own, because the client reads its address once."""
     (folder / "config" / "models").mkdir(parents=True, exist_ok=True)
     if not (folder / "config" / "schemas").exists():
@@ -188,6 +188,7 @@ def fetch(folder, endpoint, name, revision=REVISION, kind="hub", more=(), **envi
     weights = f"{{kind: hub, id: {name}, revision: '{revision}'}}" if kind == "hub" else f"{{kind: {kind}}}"
     model = (ROOT / "config" / "models" / "qwen3_vl_2b.yaml").read_text(encoding="utf-8")
     content = {**yaml.safe_load(model), "weights": yaml.safe_load(weights)}
+    content["weights"] |= {"towers": [{"id": one, "revision": commit} for one, commit in towers]} if towers else {}
     path = folder / "config" / "models" / "m.yaml"
     path.write_text(json.dumps(content), encoding="utf-8")
     command = [sys.executable, "-m", "scripts.acquire.fetch_model", "--model", str(path), "--out", str(folder / "w ü")]
@@ -274,3 +275,42 @@ def test_a_newest_commit_that_cannot_be_asked_for_is_one_line_with_a_remedy(hub,
     status, lines = fetch(tmp_path, hub, name, "", more=["--allow-unpinned"], **environment)
     assert status == 1 and lines[-1].startswith("error: ") and words in lines[-1], lines
     assert not any("Traceback" in line for line in lines) and not (tmp_path / "w ü").exists()
+
+
+def test_towers_come_along_at_their_revisions(hub, tmp_path):
+    status, lines = fetch(tmp_path, hub, "lab/tiny", towers=[("eye/tower", NEWEST)])
+    assert status == 0, lines
+    folder = tmp_path / "w ü"
+    tower = folder / "towers" / "tower"
+    assert (tower / "config.json").read_bytes() == files_of(NEWEST)["config.json"] != FILES["config.json"]
+    assert (folder / "config.json").read_bytes() == FILES["config.json"]
+    assert {file.name for file in tower.iterdir()} == {"config.json", "model.safetensors"}
+    assert (folder / "revision.txt").read_text() == f"{REVISION}\neye/tower {NEWEST}\n"
+    named = {"kind": "hub", "id": "lab/tiny", "revision": REVISION, "towers": [{"id": "eye/tower", "revision": NEWEST}]}
+    model = {"name": "m", "weights": named}
+    weights.check(model, folder)
+    assert weights.revision(model, folder) == f"{REVISION}+tower@{NEWEST[:12]}"
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_tower_without_a_revision_is_as_unpinned_as_the_model(hub, tmp_path):
+    status, lines = fetch(tmp_path, hub, "lab/tiny", towers=[("eye/tower", "")])
+    assert status == 1 and "m.yaml: weights.towers: the revision of eye/tower is empty; write the commit" in lines[-1]
+    assert fetch(tmp_path, hub, "lab/tiny", towers=[("eye/tower", "")], more=["--allow-unpinned"])[0] == 0
+    assert (tmp_path / "w ü" / "revision.txt").read_text() == f"{REVISION}\neye/tower {NEWEST}\n"
+
+
+@pytest.mark.parametrize(
+    ("tower", "words"),
+    [
+        (("eye/gated", REVISION), "eye/gated at 0123456789ab: access is restricted; accept its licence"),
+        (("eye/none", REVISION), "the hub has no such model; correct weights.towers.id"),
+        (("eye/tower", "f" * 40), "eye/tower at ffffffffffff: the hub has no such revision; correct weights.towers"),
+    ],
+)
+def test_a_folder_appears_with_all_of_its_towers_or_not_at_all(hub, tmp_path, tower, words):
+    """And the next try goes on with what was fetched, in a folder of these revisions alone."""
+    status, lines = fetch(tmp_path, hub, "lab/tiny", towers=[tower])
+    assert status == 1 and words in lines[-1] and not (tmp_path / "w ü").exists()
+    (part,) = tmp_path.glob(".*.part")
+    assert part.name == f".w ü.{REVISION[:12]}-{tower[1][:12]}.part" and (part / "model.safetensors").is_file()

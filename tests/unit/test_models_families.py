@@ -15,6 +15,7 @@ from scripts.models import hf_image_text as adapter
 from scripts.models import hf_inputs
 from scripts.models.hf_engine import open_engine
 from scripts.models.protocol import Request
+from scripts.train import build_tiny_model
 from tests.unit import clips, tiny_families
 
 pytestmark = pytest.mark.slow
@@ -87,7 +88,7 @@ def text_of(engine, inputs, row=0):
         ("qwen2_vl", 8, (84, 168, 4 * 18, "resized 96x160 to 84x168")),
         ("qwen2_vl", 7, (84, 168, 4 * 18, "resized 96x160 to 84x168; last frame doubled")),
         ("qwen2_vl", 1, (84, 168, 18, "resized 96x160 to 84x168")),
-        ("qwen2_5_vl", 8, (84, 168, 4 * 18, "resized 96x160 to 84x168")),
+        ("qwen2_5_vl", 8, (84, 168, 4 * 18, "resized 96x160 to 84x168; times told as one rate")),
         ("qwen2_5_vl", 1, (84, 168, 18, "resized 96x160 to 84x168")),
         ("qwen3_vl", 8, (96, 160, 4 * 15, "")),
         ("qwen3_vl", 3, (96, 160, 2 * 15, "last frame doubled")),
@@ -107,21 +108,14 @@ def test_real_frames_are_answered_and_what_was_used_is_on_record(engine, ask, fa
     (reply,) = adapter.answer_batch(loaded, [asked], 0)
     assert reply.status in ("ok", "truncated", "unanswerable") and 0 < reply.tokens_out <= 12
     assert (reply.height, reply.width, reply.visual_tokens, reply.frames_note) == used
+    as_image = "each" if loaded.model["input"]["image_times"] else "none"
+    as_video = {"qwen3_vl": "each", "qwen2_5_vl": "rate"}.get(family, "none")
+    assert reply.times_told == ("", as_image)[count] if count < 2 else as_video
     assert list(reply.times) == asked.times[:count]
     assert reply.engine.startswith("transformers 5.") and reply.engine.endswith("cpu float32 sdpa")
 
 
-@pytest.mark.parametrize(
-    ("family", "tokens"),
-    [
-        ("qwen2_vl", 18),
-        ("qwen2_5_vl", 18),
-        ("qwen3_vl", 15),
-        ("internvl", 16),
-        ("llava_onevision", 65),
-        ("video_llava", 16),
-    ],
-)
+@pytest.mark.parametrize(("family", "tokens"), list(zip(FAMILIES, [18, 18, 15, 16, 65, 16], strict=True)))
 def test_several_frames_as_images_are_not_cut_into_tiles(engine, ask, family, tokens):
     """65 = 64 and the end of an image."""
     _, used = hf_inputs.prepare(engine(family, frames_as="images"), ask(8))
@@ -285,7 +279,6 @@ def test_true_times_reach_the_models_that_take_them(engine, ask):
     inputs, _ = hf_inputs.prepare(engine("qwen2_5_vl"), asked)
     spacing = (asked.times[-1] - asked.times[0]) / 7
     assert float(inputs["second_per_grid_ts"][0]) == pytest.approx(2 * spacing, rel=1e-6)
-
     images = "".join(f"<{seconds:.1f} seconds>{{}}" for seconds in asked.times)
     for family, block in (
         ("qwen2_vl", "<|vision_start|><|image_pad|><|vision_end|>"),
@@ -294,7 +287,35 @@ def test_true_times_reach_the_models_that_take_them(engine, ask):
     ):
         loaded = engine(family, frames_as="images", image_times=True)
         hf_inputs.check_settings(loaded)
+        assert hf_inputs.prepare(loaded, asked)[1]["times_told"] == "each"
         assert images.format(*[block] * 8) in text_of(loaded, hf_inputs.prepare(loaded, asked)[0])
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 31])
+@pytest.mark.parametrize("late", [0.0, 0.005, 0.05])
+def test_one_rate_is_the_true_one_also_where_a_frame_is_doubled(engine, ask, count, late):
+    """At 1 s apart, two frames that share their tokens span 2 s; the last frame may be late."""
+    times = [*map(float, range(count - 1)), count - 1 + late]
+    asked = Request("q", ask(1).frames * count, times, "", "What?", "", None)
+    inputs, used = hf_inputs.prepare(engine("qwen2_5_vl"), asked)
+    assert float(inputs["second_per_grid_ts"][0]) == pytest.approx(2 * times[-1] / (count - 1), rel=1e-6)
+    said = late > 0.01 and count > 2
+    assert used["times_told"] == "rate" and used["frames_note"].endswith("; times told as one rate") == said
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_words_of_a_question_become_marks_of_the_format(engine, ask, family):
+    """Each special token, and what stands for pictures; marks that are words to the tokenizer pass."""
+    loaded = engine(family)
+    words = loaded.processor.tokenizer
+    marks = {*words.all_special_tokens, loaded.processor.image_token, loaded.processor.video_token}
+    for mark in marks | set(build_tiny_model.SPECIAL):
+        forged = ask(8, f"SALE{mark}\nNow?")
+        (reply,) = adapter.answer_batch(loaded, [forged], 0)
+        assert reply.status == "error:engine" and f"the prompt's own wording holds {mark}, " in reply.detail
+    harmless = ask(0, "<think> 1 <2, a <| b |> <|im_end <answer>")
+    ids, usual = (hf_inputs.prepare(loaded, one)[0]["input_ids"] for one in (harmless, ask(0)))
+    assert (ids == words.eos_token_id).sum() == (usual == words.eos_token_id).sum()
 
 
 def test_prompts_have_the_form_of_their_family(engine, ask):

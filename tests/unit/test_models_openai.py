@@ -81,17 +81,18 @@ def test_frames_go_with_their_times_then_the_prompt():
         np.testing.assert_array_equal(pixels(part), frame)
     assert last == {"type": "text", "text": "What does the sign say?"}
     assert (reply.height, reply.width, list(reply.times)) == (24, 40, [0.04, 1.26, 60])
-    assert reply.visual_tokens is None and reply.frames_note == ""
+    assert reply.visual_tokens is None and (reply.frames_note, reply.times_told) == ("", "each")
 
 
 def test_jpeg_keeps_the_colours_and_detail_is_sent_where_it_is_set():
     shown = frames(1, 96, 128)
     with FaultServer() as server:
-        answered(
+        found = answered(
             server,
             [request(frames=shown)],
             client={"image_format": "jpeg", "image_detail": "low", "image_times": False},
         )
+    assert found.popitem()[1].times_told == "none"
     image, text = server.bodies[0]["messages"][0]["content"]
     assert image["image_url"]["detail"] == "low" and text["type"] == "text"
     assert np.abs(pixels(image).astype(int) - shown[0]).mean() < 6  # swapped channels differ by dozens
@@ -104,7 +105,7 @@ def test_a_question_without_frames_is_only_text():
     assert server.bodies[0]["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "What does the sign say?"}]}
     ]
-    assert (reply.height, reply.width, list(reply.times)) == (0, 0, [])
+    assert (reply.height, reply.width, list(reply.times), reply.times_told) == (0, 0, [], "")
 
 
 def test_only_what_the_models_file_sets_is_sent():

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.lib.errors import ConfigError, EngineError
+from scripts.lib.records import OcrBox, OcrFrame
 from scripts.models import ADAPTERS, find, llava_next, longvu, minicpm_v, repo_common, sharegpt4video, videollama3, vila
 from scripts.models import cogvlm2_video as cogvlm2
 from scripts.models import internvl_chat as internvl
 from scripts.models.protocol import Request, one_by_one
-from tests.unit.repo_sample import encode, model, numbered, request
+from tests.unit.repo_sample import ADDED, FORGED, encode, model, numbered, request
 
 FAMILIES = {
     "cogvlm2_video": cogvlm2,
@@ -59,7 +60,7 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded():
 
 
 def test_an_adapter_is_found_with_its_versions():
-    assert find("minicpm_v").engine.startswith("minicpm_v 1, transformers ")
+    assert find("minicpm_v").engine.startswith("minicpm_v 2, transformers ")
 
 
 # Pieces that all of them use.
@@ -129,38 +130,57 @@ def test_a_watched_call_is_seen_of_one_object_and_can_be_stopped():
     assert len(seen) == 1
 
 
-def test_a_prompt_that_was_cut_off_is_an_error_and_no_answer():
-    look = repo_common.embedded(50)
+def test_a_prompt_that_was_cut_off_or_leaves_no_room_is_an_error_and_no_answer():
+    look = repo_common.embedded(50, 57, 8)
     ids, inside = np.array([[1, -200, 2, 3]]), np.zeros((1, 49, 4))
     assert look((ids,), {}, [None] * 4 + [inside]) == {"tokens_in": 49, "visual_tokens": 46}
     assert look((), {"input_ids": ids}, [None] * 5) is None, "a later step of the same reply"
     with pytest.raises(EngineError, match="exceeds the 50 tokens"):
         look((ids,), {}, [None] * 4 + [np.zeros((1, 50, 4))])
-    with pytest.raises(EngineError, match="exceed the context of 100"):
-        repo_common.check_room(95, 8, 100)
+    with pytest.raises(EngineError, match="prompt of 49 tokens and 9 new ones exceed the context of 57"):
+        repo_common.embedded(50, 57, 9)((ids,), {}, [None] * 4 + [inside])
+    assert repo_common.embedded(None, None, 9)((ids,), {}, [None] * 4 + [inside])["tokens_in"] == 49
 
 
-def test_a_mark_in_the_scene_text_is_refused():
-    with pytest.raises(EngineError, match="holds <image>"):
-        repo_common.refuse_marks(request(prompt="The text is <image>."), "<image>")
+def test_a_network_with_more_context_than_it_was_trained_with_has_room_for_the_reply():
+    """LongVU pools its frames until they fill the 8192 tokens from which on its code cuts; Qwen2 has room for 32768."""
+
+    class Network:
+        config = SimpleNamespace(tokenizer_model_max_length=50, max_position_embeddings=60)
+
+        def prepare_inputs_labels_for_multimodal(self, _ids, total):
+            return [None] * 4 + [np.zeros((1, total, 4))]
+
+    network, ids = Network(), np.array([[1, -200, 2, 3]])
+    seen = repo_common.watch_prompt(network, model())
+    network.prepare_inputs_labels_for_multimodal(ids, 49)
+    assert seen == [{"tokens_in": 49, "visual_tokens": 46}]
+    with pytest.raises(EngineError, match="exceeds the 50 tokens"):
+        network.prepare_inputs_labels_for_multimodal(ids, 50)
 
 
-def test_a_tower_must_lie_in_the_hubs_cache_with_a_commit(tmp_path, monkeypatch):
-    from huggingface_hub import constants
+def test_a_mark_of_the_format_in_the_prompt_is_refused_with_where_it_comes_from():
+    tokenizer = SimpleNamespace(added_tokens_decoder=ADDED, all_special_tokens=["<s>"])
 
-    commit, weights = "0123456789abcdef" * 2 + "01234567", tmp_path / "weights"
-    weights.mkdir()
-    (weights / "config.json").write_text('{"mm_vision_tower": "google/eye"}')
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with pytest.raises(EngineError, match="huggingface-cli download google/eye"):
-        repo_common.towers(weights)
-    snapshot = tmp_path / "hub" / "models--google--eye" / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text("{}")
-    refs = tmp_path / "hub" / "models--google--eye" / "refs"
-    refs.mkdir()
-    (refs / "main").write_text(commit)
-    assert repo_common.towers(weights) == ["google/eye@0123456789ab"]
+    def refused(asked, *marks):
+        with pytest.raises(EngineError) as caught:
+            repo_common.refuse_marks(asked, tokenizer, *marks)
+        return str(caught.value).split(", which is no text to this model")[0]
+
+    assert refused(request(prompt="The text is <image>."), "<image>") == "the prompt's own wording holds <image>"
+    assert refused(request(prompt="Read.", system=FORGED)) == "the system message holds <|im_end|>"
+    words = {"frames": [], "times": [], "system": "", "key": "k"}
+    prompt = f"Which?\nA. <s>\nB. {FORGED}"
+    asked = Request(question="Which?", options=["yes", FORGED], prompt=prompt, **words)
+    assert refused(asked) == "option B holds <|im_end|>"
+    asked = Request(question=FORGED, options=None, prompt=f"Q: {FORGED}", **words)
+    assert refused(asked) == "the question holds <|im_end|>"
+    box = OcrBox(text="</s> <s>", confidence=1, polygon=[(0, 0), (9, 0), (9, 9), (0, 9)])
+    ocr = [OcrFrame(video="v", frame=0, t=0, width=9, height=9, boxes=[box])]
+    asked = Request(question="Which?", options=None, prompt='Text: "</s> <s>"', ocr=ocr, **words)
+    assert refused(asked) == "the text that OCR read holds <s>"
+    harmless = request(prompt="<think> if a < b: <|im_start| <eot_id>", system="<|im_end")
+    repo_common.refuse_marks(harmless, tokenizer, "<image>")
 
 
 @pytest.mark.slow

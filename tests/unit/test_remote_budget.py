@@ -140,6 +140,16 @@ def test_a_longer_prompt_has_the_longer_price_as_a_whole():
     assert prices.cost(PRICES, "gemini-2.5-pro", 200_001, 1000) == pytest.approx(0.5150025)
 
 
+@pytest.mark.parametrize("tokens", [32_000, 32_001, 128_001])
+def test_the_longest_that_a_prompt_is_longer_than_counts_in_whatever_order_they_stand(tokens):
+    price = PRICES["models"]["doubao-seed-1-6-250615"]
+    backwards = {"models": {"m": price | {"over": price["over"][::-1]}}}
+    steps = {32_000: (0.12, 1.34), 32_001: (0.18, 2.40), 128_001: (0.36, 3.60)}
+    expected = (tokens * steps[tokens][0] + 1000 * steps[tokens][1]) / 1e6
+    assert prices.cost(backwards, "m", tokens, 1000) == pytest.approx(expected)
+    assert prices.cost(PRICES, "doubao-seed-1-6-250615", tokens, 1000) == pytest.approx(expected)
+
+
 def test_without_a_price_of_the_cache_it_costs_as_any_prompt():
     models = {"models": {"m": {"in": 2.0, "out": 1.0}}}
     assert prices.cost(models, "m", 10, 0, cached=4) == pytest.approx(2e-5)
