@@ -164,8 +164,8 @@ def versions(*modules):
 def adapter_versions(wildcards):
     """What else than files a prediction goes by: versions of the adapter, of the words, and of what is told and read."""
     prompt = PROMPTS[wildcards.prompt]
-    used = [ADAPTERS[MODELS[wildcards.model]["adapter"]].replace(".", "/") + ".py", "scripts/infer/prompting.py"]
-    used += ["scripts/models/answers.py"]
+    adapter = Path(*ADAPTERS[MODELS[wildcards.model]["adapter"]].split(".")).with_suffix(".py")
+    used = [adapter, "scripts/models/answers.py", "scripts/infer/prompting.py"]
     used += ["scripts/models/openai_chat.py"] if "server" in MODELS[wildcards.model] else []
     used += ["scripts/infer/person.py"] if "person" in prompt else []
     used += ["scripts/infer/scene_text.py"] if "scene_text" in prompt else []

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -137,6 +136,8 @@ def sides(quad: Quad) -> tuple[float, float]:
 
 def _lifted(frame: Image, quad: Quad) -> Image:
     """What a rectangle of the frame shows, laid straight; beyond the border the last pixels go on."""
+    import cv2
+
     finer = 1 if on_pixels(quad) else FINER
     width, height = (round(finer * side) for side in sides(quad))
     x = (np.arange(width) + 0.5) / width
@@ -146,6 +147,8 @@ def _lifted(frame: Image, quad: Quad) -> Image:
 
 
 def _sampled(image: Image, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], how: int) -> Image:
+    import cv2
+
     found = cv2.remap(image, x.astype(np.float32), y.astype(np.float32), how, borderMode=cv2.BORDER_REPLICATE)
     return np.asarray(found, np.uint8)
 
@@ -157,6 +160,8 @@ def enlarge_lanczos(patch: Image, height: int, width: int) -> Image:
 
 def fit(image: Image, height: int, width: int) -> Image:
     """A picture at this size: sides that shrink are averaged, those that grow are interpolated (Lanczos)."""
+    import cv2
+
     # In two steps, because areas are averaged only where both sides shrink
     least = min(height, image.shape[0]), min(width, image.shape[1])
     if least != image.shape[:2]:
@@ -188,6 +193,8 @@ def paste(frame: Image, crops: Sequence[Crop], scale: float) -> Image:
 
 def _put(frame: Image, crop: Crop, scale: float) -> None:
     """Write one text into the frame."""
+    import cv2
+
     centre = crop.quad.mean(axis=0)
     quad = centre + scale * (crop.quad - centre)
     if on_pixels(crop.quad):  # it stays so
@@ -221,6 +228,8 @@ class Packed:
 
 def pack(quad: Quad, image: Image, text: str) -> Packed:
     """A text with its picture (height x width x 3, RGB) as PNG; the name depends on its pixels alone."""
+    import cv2
+
     name = hashlib.sha256(f"{image.shape}".encode() + np.ascontiguousarray(image).tobytes()).hexdigest()[:32]
     return Packed(quad, name, cv2.imencode(".png", image[:, :, ::-1])[1].tobytes(), text)
 
@@ -231,6 +240,8 @@ def unpack(png: bytes) -> Image:
     Raises:
         DataError: not a PNG.
     """
+    import cv2
+
     found = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR) if png else None
     if found is None:
         raise DataError("not a PNG")
