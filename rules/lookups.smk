@@ -108,7 +108,7 @@ def resolutions_with_text():
 
 def cut_like(name):
     """The resolution whose enlarged text is this one's: how large it is put back makes no difference to cutting it."""
-    alike = lambda one: [(key, value) for key, value in one.items() if key not in ("title", "name", "scale")]
+    alike = lambda one: {key: value for key, value in one.items() if key not in ("title", "name", "scale")}
     wanted = RESOLUTIONS[name]
     return min(
         other

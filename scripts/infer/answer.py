@@ -22,6 +22,9 @@ from scripts.lib.workers import Outcome
 from scripts.models import find, weights
 from scripts.models.protocol import Reply, Request
 
+FEW = 3
+"""Questions that may all fail through faults of their own."""
+
 
 class Source:
     """The requests of a run, drawn by the model as it gets to them, and what became of those that never got so far.
@@ -32,7 +35,7 @@ class Source:
 
     def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float, stopping: Stopping) -> None:
         self.cell, self.tasks, self.stopping = cell, {task.key: task for task in tasks}, stopping
-        self.frames = Frames(cell, tasks, workers, timeout_s)
+        self.frames = Frames(cell, tasks, workers, timeout_s, lambda: bool(stopping))
         self.outcomes = iter(self.frames)
         self.first: Future[Outcome[Task, list[Image]] | None] | None = _soon(next, self.outcomes, None)
         """Decoding begins now: the model is loaded meanwhile, which takes longer."""
@@ -177,13 +180,17 @@ def _ask(cell: Cell, source: Source, cache: Cache, label: str) -> dict[str, Pred
 def check_any(name: str, made: Sequence[Prediction]) -> None:
     """Refuse to call a cell done in which every question failed alike: something else is wrong than the questions.
 
+    Of a few questions, as a shard may have, each may be at fault itself; only a server that is away never is one's own.
+
     Raises:
         EngineError: with the reason of one of them.
     """
     statuses, reasons = {one.status for one in made}, {one.detail for one in made}
-    alike = ("error:engine",) if len(reasons) == 1 else ()
-    if statuses and statuses <= {*alike, *(f"error:{kind}" for kind in OF_THE_SERVER)}:
-        raise EngineError(f"{name}: every question failed: {statuses.pop()}: {made[0].detail}")
+    wrong = {f"error:{kind}" for kind in OF_THE_SERVER}
+    if len(made) >= FEW:
+        wrong |= {"error:request"} | ({"error:engine"} if len(reasons) == 1 else set())
+    if statuses and statuses <= wrong:
+        raise EngineError(f"{name}: every question failed: {made[0].status}: {made[0].detail}")
 
 
 def _cached(cache: Cache, key: str) -> Prediction:

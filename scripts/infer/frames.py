@@ -4,7 +4,7 @@ Frames are large, so tasks are grouped until a group's frames fill ``MOST_PIXELS
 waiting at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from scripts.infer import text_crops
 from scripts.infer.cell import Cell, Task
 from scripts.lib.records import FrameTimes
 from scripts.lib.video import Image, read_batch
-from scripts.lib.workers import Outcome, run_all
+from scripts.lib.workers import Outcome, Run, run_all
 
 MOST_PIXELS = 64_000_000
 """Of a group's frames after resizing: 200 MB. A question that shows more is a group of its own."""
@@ -98,34 +98,50 @@ class Frames:
     takes longer than ``timeout_s``, which is for a group, of all questions of that group.
     """
 
-    def __init__(self, cell: Cell, tasks: Sequence[Task], workers: int, timeout_s: float) -> None:
-        self.cell, self.tasks, self.timeout_s = cell, tasks, timeout_s
+    def __init__(
+        self,
+        cell: Cell,
+        tasks: Sequence[Task],
+        workers: int,
+        timeout_s: float,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.cell, self.tasks, self.timeout_s, self.stopping = cell, tasks, timeout_s, stopping
         self.closed = False
         self.groups = groups(cell, tasks) if cell.shows_frames else []
         jobs = [job_of(cell, group) for group in self.groups]
         largest = max((pixels_of(cell, group) for group in self.groups), default=1)
         # At least one group more than is being decoded would wait, if its frames did not fill the memory.
         ahead = max(2, min(workers + 2, MOST_PIXELS_AHEAD // largest))
-        self.runs = [run_all(decode, jobs, min(workers, ahead), timeout_s, ahead=ahead)]
+        self.run = run_all(decode, jobs, min(workers, ahead), timeout_s, ahead=ahead)
+        self.alone: Run[Decode, list[Image]] | None = None
+        """Questions one by one, of a group that could not be decoded together."""
 
     def __iter__(self) -> Iterator[Outcome[Task, list[Image]]]:
         if not self.cell.shows_frames:
             yield from (Outcome(task, []) for task in self.tasks)
             return
-        for group, outcome in zip(self.groups, self.runs[0], strict=False):  # fewer where it was closed
+        for outcome, group in zip(self.run, self.groups, strict=False):  # fewer where it was closed
             if outcome.value is not None or len(group) == 1 or outcome.timed_out:
                 yield from _shared(group, outcome)
-            elif not self.closed:
-                jobs = [job_of(self.cell, [task]) for task in group]
-                self.runs.append(run_all(decode, jobs, 1, self.timeout_s, ahead=1))
-                for task, alone in zip(group, self.runs[-1], strict=False):
-                    yield from _shared([task], alone)
+            elif not self.closed and not self.stopping():  # a signal ends the decoding processes as well
+                yield from self._one_by_one(group)
+
+    def _one_by_one(self, group: list[Task]) -> Iterator[Outcome[Task, list[Image]]]:
+        jobs = [job_of(self.cell, [task]) for task in group]
+        self.alone = run_all(decode, jobs, 1, self.timeout_s, ahead=1)
+        if self.closed:
+            self.alone.close()
+        for outcome, task in zip(self.alone, group, strict=False):
+            yield from _shared([task], outcome)
+        self.alone.close()
 
     def close(self) -> None:
         """End at once, from any thread."""
         self.closed = True
-        for run in self.runs:
-            run.close()
+        for run in (self.run, self.alone):
+            if run is not None:
+                run.close()
 
 
 def pixels_of(cell: Cell, group: Sequence[Task]) -> int:

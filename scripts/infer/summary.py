@@ -35,9 +35,9 @@ def changed_frames(predictions: Iterable[Prediction]) -> str:
     return f"frames changed by the model in {notes.total()} of {len(predictions)} questions: {most}{more}"
 
 
-OF_THE_SERVER = ("rate_limit", "server", "timeout", "connection", "reply", "request")
+OF_THE_SERVER = ("rate_limit", "server", "timeout", "connection", "reply")
 """Kinds of errors with which a server did not answer."""
-PASSING = ("decode", "engine", *OF_THE_SERVER[:-1])
+PASSING = ("decode", "engine", *OF_THE_SERVER)
 """Kinds of errors that may be gone another time."""
 
 

@@ -14,7 +14,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -80,23 +80,18 @@ class Run(Generic[T, R]):
     def __next__(self) -> Outcome[T, R]:
         try:
             while self.todo and not self.closed and (not self.ahead or len(self.started) < self.ahead):
-                self.started.append(self.threads.submit(self._work, self.todo.popleft()))
-            if not self.started or self.closed:
-                self.close()
-                raise StopIteration
-            return self.started.popleft().result()
-        except CancelledError:  # closed meanwhile, from another thread
-            raise StopIteration from None
+                # Not a method: what waits to be worked must not keep this alive when nobody asks for it any more.
+                self.started.append(self.threads.submit(_work, self.free, self.todo.popleft()))
+            outcome = self.started.popleft().result() if self.started and not self.closed else None
         except BaseException:
+            if self.closed:  # meanwhile, from another thread
+                raise StopIteration from None
             self.close()
             raise
-
-    def _work(self, item: T) -> Outcome[T, R]:
-        child = self.free.get()
-        try:
-            return child.do(item)
-        finally:
-            self.free.put(child)
+        if outcome is None or self.closed:
+            self.close()
+            raise StopIteration
+        return outcome
 
     def close(self) -> None:
         """End at once, whatever is at work; from any thread, also while another one waits for an outcome."""
@@ -107,6 +102,15 @@ class Run(Generic[T, R]):
 
     def __del__(self) -> None:
         self.close()
+
+
+def _work(free: "SimpleQueue[_Child]", item: Any) -> Outcome[Any, Any]:
+    """One item in whichever child is free."""
+    child = free.get()
+    try:
+        return child.do(item)
+    finally:
+        free.put(child)
 
 
 class _Child:
@@ -123,7 +127,7 @@ class _Child:
     def do(self, item: Any) -> Outcome[Any, Any]:
         """One item in this process; the time limit does not count the start of a process."""
         try:
-            pipe = self._start() if self.pipe is None else self.pipe
+            pipe = self.pipe or self._start()  # read once: whoever closes takes it away
             pipe.send(item)
             if not pipe.poll(self.timeout_s):
                 self.stop()
@@ -144,9 +148,9 @@ class _Child:
         with self.starting:  # whoever closes finds a process that runs, or prevents it
             if self.closed:
                 raise EOFError
-            self.pipe = pipe
-            self.process = context.Process(target=_serve, args=(theirs, self.function, os.getpid()), daemon=True)
-            self.process.start()
+            process = context.Process(target=_serve, args=(theirs, self.function, os.getpid()), daemon=True)
+            process.start()
+            self.process, self.pipe = process, pipe
         theirs.close()  # the child has its own: once it is gone, reading from ours ends
         self.done = 0
         pipe.recv()

@@ -1,6 +1,7 @@
 """Which frames a question is given, whoever else asks about the same video."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -132,6 +133,39 @@ def test_work_is_ended_from_another_thread_at_once():
     assert list(run) == []
 
 
+def test_what_nobody_asks_for_any_more_is_not_worked(tmp_path):
+    """A step that fails in the middle ends without doing the rest of its work at exit."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom scripts.lib.workers import run_all\n"
+        "from tests.unit.test_infer_frames import touch_slowly\n"
+        "if __name__ == '__main__':\n"
+        "    for outcome in run_all(touch_slowly, [Path(sys.argv[1]) / str(n) for n in range(50)], 1):\n"
+        "        raise SystemExit(3)\n"
+    )
+    (tmp_path / "run.py").write_text(code, encoding="utf-8")
+    (tmp_path / "made").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, tmp_path / "run.py", tmp_path / "made"], timeout=120, env=environment)
+    assert run.returncode == 3
+    assert len(list((tmp_path / "made").iterdir())) < 25
+
+
+def touch_slowly(path: Path) -> None:
+    slow(0.2)
+    path.touch()
+
+
+def test_groups_that_fail_leave_no_process_behind(clip, tmp_path):
+    _, found = clip
+    broken = clips.cut_short(clips.write(tmp_path / "whole.mkv", options=clips.H264_B), tmp_path / "cut.mkv", 0.5)
+    shown = [video(f"v{number}", broken, (160, 96)) for number in range(4)]
+    tasks = [task(2 * at + part, one, [74 * part], found.times) for at, one in enumerate(shown) for part in (0, 1)]
+    made = frames.Frames(CELL, tasks, 1, 60)
+    outcomes = list(made)
+    assert [outcome.value is None for outcome in outcomes] == [False, True] * 4
+    assert not multiprocessing.active_children()
+
+
 def test_a_process_whose_model_cannot_be_loaded_ends_though_frames_are_being_decoded(tmp_path):
     code = (
         "import threading\nfrom pathlib import Path\nfrom scripts.infer import answer, frames\n"
@@ -168,8 +202,8 @@ def test_frames_that_were_shown_are_let_go(clip):
 def test_many_large_frames_are_not_decoded_far_ahead():
     small = [task(number, video(f"v{number}"), [0]) for number in range(9)]
     large = [task(number, video(f"v{number}", size=(1920, 1080)), list(range(60))) for number in range(9)]
-    assert frames.Frames(CELL, small, 4, 60).runs[0].ahead == 6
-    assert frames.Frames(CELL, large, 4, 60).runs[0].ahead == 2
+    assert frames.Frames(CELL, small, 4, 60).run.ahead == 6
+    assert frames.Frames(CELL, large, 4, 60).run.ahead == 2
 
 
 def test_a_request_is_not_given_out_after_the_signal(clip):
