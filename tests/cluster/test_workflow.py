@@ -149,7 +149,7 @@ def check_records(folder: Path) -> None:
     for file in folder.glob("results/predictions/**/predictions.jsonl"):
         for line in file.read_text(encoding="utf-8").splitlines():
             found.add(yaml.safe_load(line)["image_digest"])
-    assert found == {images.spec("ocr")["digest"], images.spec("infer_cpu")["digest"]}
+    assert found == {images.spec(name)["digest"] for name in ("base", "ocr", "infer_cpu")}
 
 
 def test_a_swapped_image_is_refused_before_any_job_starts(plain_lab, tmp_path):
