@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.sample_frames import number
+from benchmarks.sample_frames import BITS, CELL, number
 from scripts.infer.answer import Source
 from scripts.infer.cell import Cell, Task
 from scripts.lib import files, probe, progress, video
@@ -30,7 +30,7 @@ from scripts.samplers.uniform import sample
 MODEL_S = 0.1
 LOAD_S = 5.0
 """Until the model is there; the tiny one of this repository takes seven seconds, a real one minutes."""
-SECONDS, RATE, PER_VIDEO, FRAMES, BITS, CELL_PX = 10, 30, 7, 8, 13, 64
+SECONDS, RATE, PER_VIDEO, FRAMES = 10, 30, 7, 8
 
 
 def render(path: Path, width: int, height: int, seed: int) -> None:
@@ -48,7 +48,7 @@ def render(path: Path, width: int, height: int, seed: int) -> None:
             moved = np.kron(ground[:, index : index + width // 8 + 1], np.ones((8, 8), np.uint8))
             planes[:height] = moved[:height, :width]
             for bit in range(BITS):
-                planes[:CELL_PX, bit * CELL_PX : (bit + 1) * CELL_PX] = 235 if index >> bit & 1 else 16
+                planes[:CELL, bit * CELL : (bit + 1) * CELL] = 235 if index >> bit & 1 else 16
             out.mux(stream.encode(av.VideoFrame.from_ndarray(planes, format="yuv420p")))
         out.mux(stream.encode())
 

@@ -16,7 +16,8 @@ def models_elsewhere():
 
 def models_of_shards(several):
     """The models whose cells are made here, in several jobs or in one."""
-    return [name for name in MODELS if name not in models_elsewhere() and (shards_of(name) > 1) == several]
+    here = set(MODELS) - set(models_elsewhere())
+    return [name for name in MODELS if name in here and (shards_of(name) > 1) == several]
 
 
 def shards_of(model):

@@ -14,8 +14,10 @@ from scripts.lib.questions import read_questions
 from scripts.lib.records import FramePlan, FrameTimes, OcrFrame, Prediction, Question, Video
 from scripts.models import answers, find, pins, weights
 
-NOT_ANSWERS = ("title", "name", "licence", "resources", "image", "cost", "prompt_variant")
-NOT_ANSWERS += ("system", "suffix", "max_frames")
+NOT_ANSWERS = (
+    *("title", "name", "licence", "resources", "image", "cost", "max_frames"),
+    *("prompt_variant", "system", "suffix"),
+)
 """Keys of a model's YAML that can't change an answer, or do so through the words of its prompt, which count anyway."""
 NOT_ANSWERS_WITHIN = {
     "engine": ("batch",),

@@ -110,7 +110,7 @@ class Frames:
         self.closed = False
         self.groups = groups(cell, tasks) if cell.shows_frames else []
         jobs = [job_of(cell, group) for group in self.groups]
-        largest = max((pixels_of(cell, group) for group in self.groups), default=1)
+        largest = max(map(pixels_of, jobs, self.groups), default=1)
         # At least one group more than is being decoded would wait, if its frames did not fill the memory.
         ahead = max(2, min(workers + 2, MOST_PIXELS_AHEAD // largest))
         self.run = run_all(decode, jobs, min(workers, ahead), timeout_s, ahead=ahead)
@@ -144,10 +144,10 @@ class Frames:
                 run.close()
 
 
-def pixels_of(cell: Cell, group: Sequence[Task]) -> int:
+def pixels_of(job: Decode, group: Sequence[Task]) -> int:
     """Of all frames of a group, roughly."""
     video = group[0].video
-    return len(job_of(cell, group).frames) * pixels(cell.resolution, video.height, video.width)
+    return len(job.frames) * pixels(job.resolution, video.height, video.width)
 
 
 def _shared(group: list[Task], outcome: Outcome[Decode, list[Image]]) -> Iterator[Outcome[Task, list[Image]]]:

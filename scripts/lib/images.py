@@ -17,7 +17,8 @@ FOLDER = Path("containers")
 IMAGES = FOLDER / "images.yaml"
 SCHEMA = Path("config/schemas/images.schema.yaml")
 CACHE_VARIABLE = "TEXT_IN_VIDEO_CACHE"
-"""Names the folder for weights and compiled kernels, which jobs see as /cache."""
+"""Names the folder for weights and compiled kernels, which jobs see as BOUND."""
+BOUND = Path("/cache")
 SEEN = FOLDER / ".cache" / "seen.json"
 """Digests of files already read, so that gigabytes are hashed once and not at every start."""
 
@@ -129,13 +130,23 @@ def check_file(name: str) -> str:
     return found
 
 
+def cache_folder() -> Path:
+    """The folder that jobs see as /cache, by its name outside of containers."""
+    return Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video").absolute()
+
+
+def cache_here() -> Path:
+    """The same folder, as this process sees it."""
+    return BOUND if os.environ.get("APPTAINER_CONTAINER") and BOUND.is_dir() else cache_folder()
+
+
 def make_cache() -> None:
     """Make the folder that jobs see as /cache, and let Apptainer bind it, beside what the user has bound.
 
     Raises:
         ConfigError: it cannot be made, or its name cannot be bound.
     """
-    folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video").absolute()
+    folder = cache_folder()
     if set(",:") & set(str(folder)):
         raise ConfigError(
             f"{folder}: Apptainer binds no folder with ',' or ':' in its name; set {CACHE_VARIABLE} to another"
@@ -147,8 +158,8 @@ def make_cache() -> None:
             f"{folder} cannot be made ({error.strerror}); set {CACHE_VARIABLE} to a folder of yours"
         ) from None
     bound = os.environ.get("APPTAINER_BIND", "").split(",")
-    if f"{folder}:/cache" not in bound:
-        os.environ["APPTAINER_BIND"] = ",".join([*filter(None, bound), f"{folder}:/cache"])
+    if f"{folder}:{BOUND}" not in bound:
+        os.environ["APPTAINER_BIND"] = ",".join([*filter(None, bound), f"{folder}:{BOUND}"])
 
 
 def running() -> str:

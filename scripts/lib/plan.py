@@ -115,12 +115,14 @@ def check_models(names: Iterable[str], models: Iterable[str]) -> None:
     Raises:
         ConfigError: the first such name, and the one that may have been meant.
     """
-    known = sorted(models)
+    _check_known(names, models, "allow_unpinned: no model", "they are in config/models/")
+
+
+def _check_known(names: Iterable[str], files: Iterable[str], what: str, where: str) -> None:
+    known = sorted(files)
     for name in names:
         if name not in known:
-            raise ConfigError(
-                f"allow_unpinned: no model '{name}'{did_you_mean(name, known)}; they are in config/models/"
-            )
+            raise ConfigError(f"{what} '{name}'{did_you_mean(name, known)}; {where}")
 
 
 def known_groups(source: dict[str, Any]) -> list[str] | None:
@@ -177,10 +179,7 @@ def check_asked(names: Iterable[str], tables: Iterable[str]) -> None:
     Raises:
         ConfigError: the first such name, and the one that may have been meant.
     """
-    known = sorted(tables)
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"no table '{name}'{did_you_mean(name, known)}; tables live in config/tables/")
+    _check_known(names, tables, "no table", "tables live in config/tables/")
 
 
 def papers(tables: Iterable[str]) -> dict[str, list[str]]:

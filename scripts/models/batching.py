@@ -7,7 +7,6 @@ file for later jobs of the same model on the same kind of GPU; delete it, or cha
 
 import gc
 import json
-import os
 import sys
 import time
 from collections import Counter, deque
@@ -20,7 +19,7 @@ from typing import Any, TypeAlias
 from scripts.lib.cache import fingerprint
 from scripts.lib.errors import DataError, EngineError
 from scripts.lib.files import write_text
-from scripts.lib.images import CACHE_VARIABLE
+from scripts.lib.images import cache_here
 from scripts.models.protocol import Answered, Answerer, Reply, Request
 
 AnswerBatch: TypeAlias = Callable[[list[Request]], list[Reply]]
@@ -75,12 +74,7 @@ class Limits:
 def remembered(model: dict[str, Any], gpu: str) -> Path:
     """The file of what was learnt of a model on a kind of GPU. Prices, titles and the like don't change its name."""
     matters = {key: model.get(key) for key in ("name", "weights", "engine", "input", "generation")}
-    bound = Path("/cache")  # what TEXT_IN_VIDEO_CACHE names is bound there inside a container
-    if os.environ.get("APPTAINER_CONTAINER") and bound.is_dir():
-        folder = bound
-    else:
-        folder = Path(os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "text-in-video")
-    return folder / "batch_sizes" / f"{model.get('name', 'model')}-{fingerprint(matters, gpu)}.json"
+    return cache_here() / "batch_sizes" / f"{model.get('name', 'model')}-{fingerprint(matters, gpu)}.json"
 
 
 def batched(answer_batch: AnswerBatch, limits: Limits, kind: Kind) -> Answerer:

@@ -36,7 +36,7 @@ def make_inputs(folder: Path, videos: int = 2, options: bool = False, frames: in
         for index, asked in enumerate(ASKED)
     ]
     jsonl.write(folder / "questions.jsonl", questions)
-    jsonl.write(folder / "videos.jsonl", [_video(video) for video in ids])
+    jsonl.write(folder / "videos.jsonl", [video_of(name) for name in ids])
     jsonl.write(
         folder / "frame_times.jsonl",
         [FrameTimes(id=video, time_base=(1, RATE), start=0, steps=[(1, frames - 1)]) for video in ids],
@@ -54,7 +54,7 @@ def make_inputs(folder: Path, videos: int = 2, options: bool = False, frames: in
     return folder
 
 
-def _video(name: str) -> Video:
+def video_of(name: str) -> Video:
     return Video(
         id=name,
         dataset="d",

@@ -23,6 +23,7 @@ from scripts.lib.records import FramePlan, Question, Video
 from scripts.lib.stopping import Stopping
 from tests.conftest import ROOT
 from tests.unit import clips
+from tests.unit.cell_sample import video_of
 
 CELL = Cell(
     {"needs": ["frames"], "name": "m", "adapter": "transformers"},
@@ -34,23 +35,8 @@ CELL = Cell(
 
 
 def video(name: str, path: Path = Path("none.mp4"), size: tuple[int, int] = (1280, 720)) -> Video:
-    return Video(
-        id=name,
-        dataset="d",
-        path=str(path),
-        sha256="0" * 64,
-        duration_s=1.0,
-        fps_avg=30.0,
-        n_frames=75,
-        width=size[0],
-        height=size[1],
-        rotation=0,
-        vfr=False,
-        codec="h264",
-        status="ok",
-        source="test",
-        licence="test",
-    )
+    made = video_of(name)
+    return made.model_copy(update={"path": str(path), "n_frames": 75, "width": size[0], "height": size[1]})
 
 
 def task(number: int, shown: Video, indices: list[int], times=None) -> Task:
