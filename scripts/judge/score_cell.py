@@ -5,7 +5,7 @@ question with its value in every metric, and scores.json with the micro mean of 
 category and each subset, and its 95 % interval by bootstrap over videos. All values are in 0–1.
 
 A prompt with `answers: open` is scored by the text metrics of scripts/lib/metrics.py, one with `answers: option` by
-`accuracy` of the option read from the reply (scripts/judge/options.py). Only answers are scored (status ok or
+`accuracy` of the option read from the reply (scripts.judges.option_letter.py). Only answers are scored (status ok or
 unanswerable); failures are counted by status and never enter a mean.
 
     python -m scripts.judge.score_cell --predictions results/predictions/CELL/predictions.jsonl \\
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.infer import prompting
-from scripts.judge.options import read_option
+from scripts.judges.option_letter import read_option
 from scripts.lib import cells, cli, jsonl, metrics, stats
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text

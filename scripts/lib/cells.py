@@ -62,6 +62,27 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+JUDGED = ("judge_accuracy", "judge_score")
+"""The metrics that a judge gives (share of yes, mean of 0-5); the others come from comparing texts."""
+
+
+@dataclass(frozen=True, order=True)
+class Scored:
+    """Scores of one cell: by the metrics of text, or by a judge."""
+
+    cell: Cell
+    judge: str = ""
+    """Name of a file in config/judges; empty = no judge."""
+
+    @property
+    def folder(self) -> Path:
+        """Of its scores.json and cases.jsonl, below results/."""
+        return Path("judged", self.judge, self.cell.path) if self.judge else Path("scores", self.cell.path)
+
+    def __str__(self) -> str:
+        return f"{self.cell}, judged by {self.judge}" if self.judge else str(self.cell)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One number of a table: which cell it comes from and what is read off its scores."""
@@ -69,7 +90,13 @@ class Entry:
     cell: Cell
     metric: str
     group: str
-    """``all``, or a category or subset of the data set."""
+    """``all``, ``macro`` (mean over the categories), or a category or subset of the data set."""
+    judge: str = ""
+    """Of a metric in JUDGED; empty for the others."""
+
+    @property
+    def scored(self) -> Scored:
+        return Scored(self.cell, self.judge)
 
 
 def row_name(row: dict[str, Any]) -> str:
@@ -99,19 +126,25 @@ def _entry(table: dict[str, Any], row: dict[str, Any], column: dict[str, Any]) -
     if column["label"] not in row.get("only", labels):
         return None
     chosen = {**table.get("defaults", {}), **column, **row}
-    missing = [axis for axis in (*AXES, "metric") if axis not in chosen]
+    judged = chosen.get("metric") in JUDGED
+    missing = [key for key in (*AXES, "metric", *(("judge",) if judged else ())) if key not in chosen]
     if missing:
         raise ConfigError(
             f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}' names no {missing[0]};"
             " set it in defaults, the row or the column"
         )
     cell = Cell(*(chosen[axis] for axis in AXES))
-    return Entry(cell, chosen["metric"], chosen.get("group", "all"))
+    return Entry(cell, chosen["metric"], chosen.get("group", "all"), chosen["judge"] if judged else "")
 
 
 def table_cells(table: dict[str, Any]) -> list[Cell]:
     """The distinct cells that a table asks for, sorted."""
-    return sorted({entry.cell for row in table_entries(table) for entry in row if entry})
+    return sorted({scored.cell for scored in table_scores(table)})
+
+
+def table_scores(table: dict[str, Any]) -> list[Scored]:
+    """The distinct scores that a table asks for, sorted."""
+    return sorted({entry.scored for row in table_entries(table) for entry in row if entry})
 
 
 def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:

@@ -20,6 +20,7 @@ FOLDERS = {
     "sampler": "samplers",
     "resolution": "resolutions",
     "prompt": "prompts",
+    "judge": "judges",
     "table": "tables",
 }
 

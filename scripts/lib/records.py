@@ -17,11 +17,14 @@ Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 ALL = "all"
 """The group of every question; no category or subset has this name."""
+MACRO = "macro"
+"""The mean over the categories, each of the same weight; no category or subset has this name."""
 
 
-def _not_all(group: str) -> str:
-    if group == ALL:
-        raise ValueError(f"'{ALL}' means every question; rename this category or subset")
+def _not_reserved(group: str) -> str:
+    if group in (ALL, MACRO):
+        what = "every question" if group == ALL else "the mean over the categories"
+        raise ValueError(f"'{group}' means {what}; rename this category or subset")
     return group
 
 
@@ -31,7 +34,7 @@ def _forward(span: tuple[float, float]) -> tuple[float, float]:
     return span
 
 
-Group = Annotated[str, AfterValidator(nfc), AfterValidator(_not_all)]
+Group = Annotated[str, AfterValidator(nfc), AfterValidator(_not_reserved)]
 Span = Annotated[tuple[Seconds, Seconds], AfterValidator(_forward)]
 """Start and end; a time before the first frame is allowed."""
 
@@ -277,6 +280,53 @@ class Prediction(Record):
         return self.status in ("ok", "unanswerable")
 
 
+Verdict = Literal["yes", "no"]
+Flag = Literal["empty", "cut", "defused", "repaired", "two_verdicts", "truncated"]
+Score = Annotated[float, Field(ge=0, le=5)]
+
+
+class Judgement(Record):
+    """What a judge made of one answer (design section 4): a line of ``judgements.jsonl``, one per question."""
+
+    key: Id
+    status: Literal["ok", "parse_failed", "refused", "content_filter", "api_failed", "no_answer", "no_judgement"]
+    """``no_answer``: the prediction is no answer (it failed), so there is nothing to judge. ``no_judgement``: people or
+    a file from elsewhere were asked, and have none of this answer. Only ``ok`` is scored."""
+    verdict: Verdict | None = None
+    """Where ``ok``."""
+    score: Score | None = None
+    """0-5, where ``ok``; None where a judge gives none."""
+    flags: list[Flag] = []
+    """``empty``: a blank answer, which is wrong without asking. ``cut``: the answer was longer than the judge is sent.
+    ``defused``: it held something that looks like a verdict, whose braces were replaced. ``repaired``: the first reply
+    could not be read, the second could. ``two_verdicts``: the reply had several, and the first counts. ``truncated``:
+    the reply was cut off, after the verdict."""
+    raw: Text = ""
+    """The judge's reply."""
+    raw_repair: Text = ""
+    """Its reply to the request to say that again, readably; empty where it was not needed."""
+    detail: str = ""
+    """Where not ``ok``: why, in one line."""
+    again_verdict: Verdict | None = None
+    again_score: Score | None = None
+    """Of the second time that a sample of the answers is judged; None outside it, and where that has no verdict."""
+    judge: str = ""
+    """What judged, with its version, as the server says."""
+    prompt_hash: str = ""
+    seconds: float = 0.0
+    calls: int = 0
+    """To the server, for this record: repeats, repair and second judging included. 0 where nobody was asked."""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    dollars: float | None = None
+
+    @model_validator(mode="after")
+    def _verdict_where_ok(self) -> "Judgement":
+        if (self.status == "ok") != (self.verdict is not None):
+            raise ValueError("a verdict and status 'ok' come together")
+        return self
+
+
 class Case(Record):
     """One scored question of one cell: a line of ``cases.jsonl``."""
 
@@ -287,4 +337,4 @@ class Case(Record):
     status: str
     answer: Text
     metrics: dict[str, float]
-    """Metric name to value in 0–1; empty unless the prediction is scored."""
+    """Metric name to value in 0–1 (``judge_score``: 0–5); empty unless the prediction is scored."""

@@ -1,6 +1,6 @@
 """From a model's raw reply to its answer. The same reading for every model, so that rows of a table stay comparable.
 
-Which option an answer chose is read where it is scored, by scripts/judge/options.py.
+Which option an answer chose is read where it is scored, by scripts.judges.option_letter.py.
 """
 
 import re

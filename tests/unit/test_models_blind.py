@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.judge.options import read_option
+from scripts.judges.option_letter import read_option
 from scripts.models import blind, find
 from scripts.models.answers import is_unanswerable
 from scripts.models.protocol import Request

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.judge.options import read_option
+from scripts.judges.option_letter import read_option
 
 OPTIONS = ["10", "10 miles", "Maple Street", "Café", "दिल्ली"]
 
