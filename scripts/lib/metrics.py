@@ -74,6 +74,16 @@ CHOICE = "accuracy"
 NAMES = (*OPEN, CHOICE)
 
 
+def scale(metric: str) -> int:
+    """What a value is multiplied by for print: 100 (per cent), 1 for a judge's score, which goes from 0 to 5."""
+    return 1 if metric == "judge_score" else 100
+
+
+def shown(metric: str, value: float) -> str:
+    """A value, or a difference, as tables print it."""
+    return f"{scale(metric) * value:.1f}"
+
+
 def words(text: str) -> list[str]:
     """Case-folded words of any script.
 

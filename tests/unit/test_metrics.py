@@ -1,5 +1,7 @@
 """Text metrics: the one published table of worked values, other scripts, empty texts, laws that always hold."""
 
+import subprocess
+import sys
 import unicodedata
 
 import pytest
@@ -150,3 +152,71 @@ def _lcs(a: str, b: str) -> int:
 def test_recall_is_the_textbook_lcs(reference: str, answer: str) -> None:
     expected = _lcs(reference, answer) / len(reference) if reference else float(not answer)
     assert metrics.rouge_l([reference], answer) == expected
+
+
+EDGES = [
+    "",
+    " ",
+    "?!…",
+    "。、「」",
+    "禁止入内",
+    "ห้ามเข้า",
+    "सड़क बंद है",
+    "🚪👩🏽‍🚀→🚪",
+    "\u200d",
+    "\u0301",
+    "\x00",
+    "A" * 50_000,
+    "出口 " * 17_000,
+]
+
+
+@pytest.mark.parametrize("name", metrics.OPEN)
+def test_a_value_is_defined_for_whatever_is_written(name: str) -> None:
+    for reference in EDGES:
+        for answer in EDGES:
+            value = metrics.OPEN[name]([reference], answer)
+            assert 0.0 <= value <= 1.0
+            assert value == 1.0 or reference != answer
+    assert metrics.OPEN[name]([], "anything") == 0.0
+
+
+@pytest.mark.parametrize(("reference", "answer"), [("?!", "..."), ("。", "!"), ("🚪", "?")])
+def test_without_a_word_there_is_nothing_to_tell_apart_word_by_word(reference: str, answer: str) -> None:
+    """Punctuation and emoji are no words: two such texts are alike to word measures, and not to the others."""
+    for name in ("rouge_l_word_recall", "rouge_l_word_f1"):
+        assert metrics.OPEN[name]([reference], answer) == 1.0
+        assert metrics.OPEN[name]([reference], "exit") == 0.0
+    for name in ("rouge_l", "lcs_precision", "anls", "anls_paper", "exact_match"):
+        assert metrics.OPEN[name]([reference], answer) == 0.0
+
+
+MEMORY = """
+import random, resource
+from scripts.lib import metrics
+
+def texts(length):
+    return ["".join(random.Random(seed).choices("abcdefgh éक出", k=length)) for seed in (0, 1)]
+
+def peak_kib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+for metric in metrics.OPEN.values():
+    metric(*[[text] if at == 0 else text for at, text in enumerate(texts(1000))])
+before, (reference, answer) = peak_kib(), texts(50_000)
+for metric in metrics.OPEN.values():
+    metric([reference], answer)
+print(peak_kib() - before)
+"""
+
+
+def test_memory_grows_with_the_length_not_with_its_square() -> None:
+    """A table of 50,000 x 50,000 takes 300 MB at one bit a field."""
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 60_000
+
+
+def test_print_is_per_cent_except_for_a_judges_score() -> None:
+    assert metrics.shown("judge_accuracy", 0.38749) == "38.7"
+    assert metrics.shown("rouge_l", -0.0125) == "-1.2"
+    assert metrics.shown("judge_score", 2.349) == "2.3"

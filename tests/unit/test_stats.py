@@ -100,6 +100,92 @@ def test_paired_difference_sees_what_separate_intervals_do_not() -> None:
     assert opposite.p == got.p
 
 
+def test_macro_is_the_mean_of_the_categories_means_against_a_slow_reference() -> None:
+    strata = list("aabbbaacca")
+    (got,) = stats.bootstrap([[v] for v in VALUES], VIDEOS, 10_000, 0, strata=strata)
+    rng, names, means = random.Random(2), sorted(set(VIDEOS)), []
+    rows = list(zip(VALUES, VIDEOS, strata, strict=True))
+
+    def macro(taken: list[str]) -> float:
+        of = {kind: [v for name in taken for v, at, k in rows if (at, k) == (name, kind)] for kind in "abc"}
+        shares = [sum(some) / len(some) for some in of.values() if some]
+        return sum(shares) / len(shares)
+
+    means = [macro(rng.choices(names, k=len(names))) for _ in range(4_000)]
+    low, high = np.percentile(means, [2.5, 97.5])
+    assert got.value == pytest.approx(macro(names))
+    assert got.value != pytest.approx(sum(VALUES) / len(VALUES))
+    assert (got.low, got.high) == (pytest.approx(float(low), abs=0.03), pytest.approx(float(high), abs=0.03))
+    assert got.se == pytest.approx(float(np.std(means)), rel=0.1)
+
+
+def test_one_category_or_equal_ones_need_no_macro() -> None:
+    micro = stats.bootstrap([[v] for v in VALUES], VIDEOS, 300, 4)
+    assert stats.bootstrap([[v] for v in VALUES], VIDEOS, 300, 4, strata=["x"] * len(VALUES)) == micro
+
+
+def test_the_smallest_detectable_difference_is_found_in_four_of_five_studies() -> None:
+    rng, found, trials, noise = np.random.default_rng(5), 0, 300, 0.3
+    effect = stats.detectable(noise / 60**0.5)
+    for trial in range(trials):
+        a = effect + rng.normal(0, noise, 60)
+        got = stats.paired_difference(a, [0.0] * 60, [f"v{at}" for at in range(60)], 400, trial)
+        assert got is not None
+        assert got.detectable == pytest.approx(effect, rel=0.4)
+        found += got.p <= 0.05
+    assert 0.72 <= found / trials <= 0.88
+
+
+def test_all_pairs_are_compared_as_each_would_be_alone() -> None:
+    rng = np.random.default_rng(1)
+    keys = [f"q{at}" for at in range(40)]
+    video_of = {key: f"v{at % 7}" for at, key in enumerate(keys)}
+    kind_of = {key: "abc"[at % 3] for at, key in enumerate(keys)}
+    rows = {name: dict(zip(keys, rng.random(40), strict=True)) for name in ("one", "two", "three")}
+    rows["part"] = {key: rows["one"][key] + 0.2 for key in keys[:11]}
+    rows["other"] = {"elsewhere": 1.0}
+    for strata_of in (None, kind_of):
+        made = stats.compare_all(rows, video_of, 400, 3, strata_of)
+        assert [pair[:2] for pair in made[:4]] == [
+            *(("one", "two"), ("one", "three"), ("one", "part"), ("one", "other"))
+        ]
+        ps = iter(stats.holm([found.p for *_, found, _ in made if found]))
+        for a, b, found, p_holm in made:
+            shared = sorted(rows[a].keys() & rows[b].keys())
+            alone = stats.paired_difference(
+                [rows[a][key] for key in shared],
+                [rows[b][key] for key in shared],
+                [video_of[key] for key in shared],
+                400,
+                3,
+                strata=[strata_of[key] for key in shared] if strata_of else None,
+            )
+            assert (found is None) == (alone is None) == ("other" in (a, b))
+            if found and alone:
+                for name in ("value", "low", "high", "p", "n", "n_videos", "se"):
+                    assert getattr(found, name) == pytest.approx(getattr(alone, name)), (a, b, name)
+                assert p_holm == next(ps)
+            else:
+                assert p_holm is None
+
+
+def test_thirds_that_add_up_to_nothing_are_no_difference() -> None:
+    """A macro difference of 1/3 + 1/6 - 1/2 in every draw, whichever way the machine rounds it."""
+    kinds = list("aaabbbbbbcc")
+    a = [1, 0, 0, 1, 0, 0, 0, 0, 0, -1, 0]
+    got = stats.paired_difference(a * 2, [0] * 22, ["u"] * 11 + ["v"] * 11, 200, 0, strata=kinds * 2)
+    assert got is not None
+    assert got.p == 1.0
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "low", "high"),
+    [(0, 20, 0.0, 0.1611), (20, 20, 0.8389, 1.0), (5, 10, 0.2366, 0.7634), (1, 353, 0.0005, 0.0159)],
+)
+def test_wilson(count: int, n: int, low: float, high: float) -> None:
+    assert stats.proportion(count, n) == (count / n, pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
 def test_no_difference_is_not_significant() -> None:
     got = stats.paired_difference(VALUES, VALUES, VIDEOS, 500, 0)
     assert got is not None
