@@ -28,14 +28,22 @@ class Account:
         budget: ``budget`` of config/remote.yaml.
         prices: content of config/prices.yaml; None for a server that bills nobody.
         ledger: where spending is added up; None for a server that bills nobody.
+        batch: whether it is asked through the Batch API, at that price.
 
     Raises:
         ConfigError: no price for a model whose dollars are limited.
         DataError: the ledger can't be read or written; so do the methods.
     """
 
-    def __init__(self, model: str, budget: dict[str, Any], prices: dict[str, Any] | None, ledger: Path | None) -> None:
-        self.model, self.prices = model, prices
+    def __init__(
+        self,
+        model: str,
+        budget: dict[str, Any],
+        prices: dict[str, Any] | None,
+        ledger: Path | None,
+        batch: bool = False,
+    ) -> None:
+        self.model, self.prices, self.batch = model, prices, batch
         self.ledger: Ledger | None = None
         if ledger is not None:
             if budget["dollars"] is not None:
@@ -54,18 +62,21 @@ class Account:
         """Whether it could be reserved now."""
         return self.ledger is None or self.ledger.fits(amount)
 
-    def reserve(self, amount: Amount) -> str | None:
+    def reserve(self, amount: Amount, name: str = "") -> str | None:
         """Name of a reservation, for ``settle``; None where nothing is added up.
+
+        Args:
+            name: that no other has; empty = a new one.
 
         Raises:
             NoMoneyError: the budget could be passed by it.
         """
         if self.ledger is None:
             return None
-        name = self.ledger.reserve(amount)
-        if name is None:
+        reserved = self.ledger.reserve(amount, name)
+        if reserved is None:
             raise NoMoneyError
-        return name
+        return reserved
 
     def settle(self, name: str | None, amount: Amount) -> None:
         """Replace a reservation by what its call came to."""
@@ -76,16 +87,20 @@ class Account:
         """Of one call; None without a price."""
         if self.prices is None:
             return None
-        return price_file.cost(self.prices, self.model, tokens_in, tokens_out, cached)
+        return price_file.cost(self.prices, self.model, tokens_in, tokens_out, cached, self.batch)
 
-    def counted(self, chat: Chat, reply: Reply) -> Amount | None:
-        """What a call came to, as the server counted; None where it did not. More than was estimated, and further calls
-        are expected to take as much more."""
+    def amount(self, reply: Reply) -> Amount | None:
+        """What a call came to, as the server counted; None where it did not."""
         if reply.tokens_in is None:
             return None
         tokens_out = reply.tokens_out or 0
-        dollars = self.dollars(reply.tokens_in, tokens_out, reply.cached)
-        amount, estimate = Amount(reply.tokens_in + tokens_out, dollars or 0.0), self._estimate(chat)
+        return Amount(reply.tokens_in + tokens_out, self.dollars(reply.tokens_in, tokens_out, reply.cached) or 0.0)
+
+    def counted(self, chat: Chat, reply: Reply) -> Amount | None:
+        """``amount``, of a known call. More than was estimated, and further calls are expected to take as much more."""
+        amount, estimate = self.amount(reply), self._estimate(chat)
+        if amount is None:
+            return None
         pairs = ((amount.tokens, estimate.tokens), (amount.dollars, estimate.dollars))
         times = max((real / expected for real, expected in pairs if expected), default=1.0)
         with self._lock:

@@ -75,19 +75,25 @@ class Ledger:
         with self._locked():
             return self._fits(amount)
 
-    def reserve(self, amount: Amount) -> str | None:
-        """Name of a reservation; None if the budget could be passed by it."""
+    def reserve(self, amount: Amount, name: str = "") -> str | None:
+        """Name of a reservation; None if the budget could be passed by it.
+
+        Args:
+            name: that no other has; empty = a new one.
+        """
         with self._locked():
             if not self._fits(amount):
                 return None
-            name = uuid4().hex
+            name = name or uuid4().hex
             self._write(name, amount, "reserved")
             return name
 
     def settle(self, name: str, amount: Amount) -> None:
-        """Replace a reservation by what the call came to."""
+        """Replace a reservation by what the call came to. Nothing where there is none of this name, or none any more: a
+        job that was killed may settle again what it had settled."""
         with self._locked():
-            self._write(name, amount, "spent")
+            if name in self._reserved:
+                self._write(name, amount, "spent")
 
     def spent(self) -> tuple[Amount, Amount]:
         """What calls came to, and the estimates of those whose end is not known: under way, or never seen."""

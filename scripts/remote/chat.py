@@ -8,11 +8,11 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import openai
@@ -22,6 +22,9 @@ from scripts.remote.failures import CallError, classify, one_line, said
 from scripts.remote.limits import ClosedError
 
 Messages = list[dict[str, Any]]
+T = TypeVar("T")
+Sending = Callable[[openai.AsyncOpenAI], Awaitable[Any]]
+"""Makes one call with a client; gives its raw response."""
 
 CONNECT_S = 20.0
 """Longest that a connection takes to come about."""
@@ -70,6 +73,8 @@ class Outcome:
     model: str = ""
     """What the server says it asked."""
     system_fingerprint: str = ""
+    by_filter: bool = False
+    """``refused`` by a filter of the server's, not by the model in words of its own."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,10 @@ class Endpoint:
     def of_openai(self) -> bool:
         """Whether it is OpenAI's own, one of its regions included."""
         return f".{urlsplit(self.url).hostname}".endswith(".api.openai.com")
+
+    def extra(self, max_tokens: int) -> dict[str, Any]:
+        """Fields of a request beside the model and the messages."""
+        return {self.max_tokens_field: max_tokens, **self.body}
 
     @property
     def client(self) -> str:
@@ -158,12 +167,26 @@ class Caller:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="remote calls", daemon=True)
         self._thread.start()
-        self._calls: set[Future[Reply]] = set()
+        self._calls: set[Future[Any]] = set()
         self._closed = False
         self._lock = threading.Lock()
 
     def call(self, messages: Messages, max_tokens: int) -> Reply:
-        """Ask once.
+        """Ask once; see ``send``."""
+        model, extra = self.endpoint.model, self.endpoint.extra(max_tokens)
+
+        def ask(client: openai.AsyncOpenAI) -> Awaitable[Any]:
+            create = client.chat.completions.with_raw_response.create
+            return create(model=model, messages=messages, extra_body=extra)  # type: ignore[arg-type]
+
+        return self.send(ask, read_reply)
+
+    def send(self, sending: Sending, read: Callable[[str], T], deadline_s: float | None = None) -> T:
+        """Make any call once.
+
+        Args:
+            read: what its text says; raises CallError where that is nothing.
+            deadline_s: it may take so long; None = DEADLINE.
 
         Raises:
             CallError: no answer, and what that means.
@@ -174,7 +197,7 @@ class Caller:
         with self._lock:
             if self._closed:
                 raise ClosedError
-            future = asyncio.run_coroutine_threadsafe(self._ask(messages, max_tokens, sent), self._loop)
+            future = asyncio.run_coroutine_threadsafe(self._send(sending, read, deadline_s, sent), self._loop)
             self._calls.add(future)
         try:
             return future.result()
@@ -183,21 +206,20 @@ class Caller:
                 raise
             raise ClosedError from None
         except CallError as failure:
-            text = self._without_key(failure.detail)
-            failure.detail = text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
+            failure.detail = shortened(self._without_key(failure.detail))
             raise
         finally:
             with self._lock:
                 self._calls.discard(future)
 
-    async def _ask(self, messages: Messages, max_tokens: int, sent: threading.Event) -> Reply:
+    async def _send(
+        self, sending: Sending, read: Callable[[str], T], deadline_s: float | None, sent: threading.Event
+    ) -> T:
         sent.set()
-        extra = {self.endpoint.max_tokens_field: max_tokens, **self.endpoint.body}
-        create = self._client.chat.completions.with_raw_response.create
         try:
-            async with asyncio.timeout(DEADLINE * self.endpoint.timeout_s):
-                raw = await create(model=self.endpoint.model, messages=messages, extra_body=extra)  # type: ignore[arg-type]
-                return read_reply(self._without_key(raw.text))
+            async with asyncio.timeout(deadline_s or DEADLINE * self.endpoint.timeout_s):
+                raw = await sending(self._client)
+                return read(self._without_key(raw.text))
         except TimeoutError:
             failure = CallError("passing", "timeout", "the reply did not end in time", billed=True)
         except openai.APIError as error:
@@ -223,6 +245,11 @@ class Caller:
         calls = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*calls, return_exceptions=True)
         await self._client.close()
+
+
+def shortened(text: str) -> str:
+    """A server's words, from which the key has been taken out."""
+    return text if len(text) <= MOST_WORDS else text[:MOST_WORDS] + "…"
 
 
 def read_reply(body: str) -> Reply:

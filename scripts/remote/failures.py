@@ -22,6 +22,7 @@ class CallError(Exception):
         wait_s: what the server asks to wait before the next call, where it does.
         overloaded: whether it says that there are too many calls.
         billed: whether the server may bill the call all the same.
+        status: of HTTP; 0 where there was none.
     """
 
     def __init__(
@@ -32,10 +33,12 @@ class CallError(Exception):
         wait_s: float | None = None,
         overloaded: bool = False,
         billed: bool = False,
+        status: int = 0,
     ) -> None:
         super().__init__()
         self.scope, self.kind, self.detail = scope, kind, detail
         self.wait_s, self.overloaded, self.billed = wait_s, overloaded, billed
+        self.status = status
 
     def __str__(self) -> str:
         return self.detail
@@ -111,7 +114,7 @@ def classify(error: openai.APIError, now: datetime | None = None) -> CallError:
         now: for servers that name a time of day; None = this moment.
     """
     if isinstance(error, openai.APIStatusError):
-        return _refused(error, now or datetime.now(UTC))
+        return refused(error.status_code, error.body, error.response.headers, now)
     cause = type(error.__cause__).__name__
     sent = cause not in NEVER_SENT
     if isinstance(error, openai.APITimeoutError):
@@ -120,32 +123,48 @@ def classify(error: openai.APIError, now: datetime | None = None) -> CallError:
     return CallError("passing", "connection", f"{words} ({cause})", billed=sent)
 
 
-def _refused(error: openai.APIStatusError, now: datetime) -> CallError:
-    status = error.status_code
-    code, message = said(error.body)
+def refused(
+    status: int, body: object, headers: Mapping[str, str] | None = None, now: datetime | None = None
+) -> CallError:
+    """What a reply of such a status means: an answer to a call, or a line in the file of a batch.
+
+    Args:
+        status: of HTTP, 400 or more.
+        now: as of ``classify``.
+    """
+    code, message = said(body)
     text = f"{code} {message}".lower()
     rule = next(rule for rule in TABLE if rule.statuses(status) and re.search(rule.words, text))
-    if rule.kind == "field" and str(error.param or "").startswith("messages"):
+    inner = _inside(body)
+    param = inner.get("param") if isinstance(inner, Mapping) else None
+    if rule.kind == "field" and str(param or "").startswith("messages"):
         rule = TABLE[-1]
     wait = None
     if rule.scope == "passing":
-        wait = wanted_wait(error.response.headers, f"{message} {_delay(error.body)}", now)
+        wait = wanted_wait(headers or {}, f"{message} {_delay(body)}", now or datetime.now(UTC))
     # Its words on a wrong key may repeat a part of it.
     words = "" if rule.kind == "access" else f": {message or code}"
-    return CallError(rule.scope, rule.kind, f"HTTP {status}{words}", wait, overloaded=status in OVERLOADED)
+    overloaded = status in OVERLOADED
+    return CallError(rule.scope, rule.kind, f"HTTP {status}{words}", wait, overloaded=overloaded, status=status)
 
 
 def said(body: object) -> tuple[str, str]:
     """Code and message of an error's body, whatever its form: OpenAI's, a list of one, plain text."""
-    if isinstance(body, list) and body:
-        body = body[0]
-    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
-        body = body["error"]
+    body = _inside(body)
     if not isinstance(body, Mapping):
         return "", one_line(str(body or ""))
     codes = [str(body[key]) for key in ("code", "type", "status") if body.get(key)]
     message = body.get("message") or body.get("detail") or body.get("error") or json.dumps(body, default=str)
     return " ".join(codes), one_line(str(message))
+
+
+def _inside(body: object) -> object:
+    """The error itself."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
+        return body["error"]
+    return body
 
 
 def _delay(body: object) -> str:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -16,9 +16,10 @@ from typing import Any
 from scripts.lib.errors import EngineError
 from scripts.remote.account import Account, NoMoneyError
 from scripts.remote.budget import Amount
-from scripts.remote.chat import Caller, Chat, Endpoint, Messages, Outcome, Reply
+from scripts.remote.chat import Caller, Chat, Endpoint, Outcome
 from scripts.remote.failures import CallError
 from scripts.remote.limits import ClosedError, Limits
+from scripts.remote.question import Question
 
 Answered = tuple[Chat, Outcome]
 
@@ -28,8 +29,6 @@ REMEDIES = {
     "model": "the server does not know this model: check remote.url and remote.id in its file",
     "field": "the server does not take a field of every request: change generation or client in the model's file",
 }
-FILTERED = ("content_filter", "safety", "prohibited_content", "recitation", "blocklist", "refusal")
-"""Reasons to finish that say that somebody did not want an answer; OpenAI's first, then Google's and Anthropic's."""
 SPOILED = ("error:too_long", "error:request")
 """Errors that say something about the question and nothing about the server."""
 POLL_S = 0.2
@@ -86,31 +85,6 @@ def ask_all(
         yield from pool.run(iter(chats))
     finally:
         pool.close()
-
-
-@dataclass
-class _Question:
-    """A question that is being asked, and what it has come to so far."""
-
-    chat: Chat
-    most: Amount = field(default_factory=Amount)
-    """That its call can come to."""
-    reservation: str | None = None
-    """In the ledger, of the call that is on its way. A question that waits has none: killed then, it costs nothing."""
-    tokens_in: int | None = None
-    tokens_out: int | None = None
-    dollars: float | None = None
-    attempts: int = 0
-    seconds: float = 0.0
-    messages: Messages = field(default_factory=list)
-
-    def outcome(self, status: str, text: str = "", detail: str = "", reply: Reply | None = None) -> Outcome:
-        model, system_fingerprint = (reply.model, reply.system_fingerprint) if reply else ("", "")
-        sums = (self.tokens_in, self.tokens_out, self.dollars, self.seconds, self.attempts)
-        return Outcome(status, text, detail, *sums, model=model, system_fingerprint=system_fingerprint)
-
-    def failed(self, failure: CallError, why: str = "") -> Outcome:
-        return self.outcome(f"error:{failure.kind}", detail=failure.detail + why)
 
 
 class _Pool:
@@ -183,7 +157,7 @@ class _Pool:
                 self._end(self.account.ledger.exhausted(most))
             return False
         self.under_way += 1
-        future = self.threads.submit(self._ask, _Question(chat))
+        future = self.threads.submit(self._ask, Question(chat))
         future.add_done_callback(lambda done: self.done.put((chat, done)))
         return True
 
@@ -225,7 +199,7 @@ class _Pool:
 
     # In the threads that ask.
 
-    def _ask(self, question: _Question) -> Outcome:
+    def _ask(self, question: Question) -> Outcome:
         chance = random.Random(f"{self.settings.seed} {question.chat.key}")
         question.messages = question.chat.messages()
         failure: CallError | None = None
@@ -246,7 +220,7 @@ class _Pool:
                 return outcome
             self.wait(pause)
 
-    def _call(self, question: _Question) -> Outcome:
+    def _call(self, question: Question) -> Outcome:
         """One call, and what it cost."""
         ticket = self.limits.begin(self.account.most(question.chat).tokens)
         start, counted, well, overloaded = self.clock(), None, False, False
@@ -264,7 +238,7 @@ class _Pool:
         except CallError as failure:
             overloaded = failure.overloaded
             if failure.billed:
-                self._pay(question, None)
+                self._settle(question, question.pay(self.account, None))
             else:
                 self._settle(question, Amount())
             if failure.wait_s is not None and failure.wait_s <= self.settings.limits["longest_wait_s"]:
@@ -273,27 +247,16 @@ class _Pool:
         finally:
             question.seconds += self.clock() - start
             self.limits.end(ticket, counted, well, overloaded)
-        self._pay(question, reply)
-        return self._read(question, reply)
+        self._settle(question, question.pay(self.account, reply))
+        return question.read(reply, self.settings.own_server)
 
-    def _read(self, question: _Question, reply: Reply) -> Outcome:
-        if reply.refusal or reply.finish.lower() in FILTERED:
-            return question.outcome("refused", reply.refusal or reply.text, f"finish_reason {reply.finish}", reply)
-        if reply.finish in ("length", "max_tokens"):
-            return question.outcome("truncated", reply.text, reply=reply)
-        if not reply.text.strip() and not self.settings.own_server:
-            raise CallError("passing", "reply", f"an empty reply (finish_reason {reply.finish or 'none'})")
-        return question.outcome("ok", reply.text, reply=reply)
-
-    def _given_up(self, question: _Question, failure: CallError) -> Outcome | None:
+    def _given_up(self, question: Question, failure: CallError) -> Outcome | None:
         """The outcome of a question that is not asked again; None if it is.
 
         Raises:
             ClosedError: it would be asked again, if this were not the end.
         """
         limits, wanted = self.settings.limits, failure.wait_s or 0.0
-        if failure.kind == "refused":
-            return question.outcome("refused", detail=failure.detail)
         if failure.scope == "question" or question.attempts > limits["retries"]:
             return question.failed(failure)
         if wanted > limits["longest_wait_s"]:
@@ -303,21 +266,10 @@ class _Pool:
             raise ClosedError
         return None
 
-    def _settle(self, question: _Question, amount: Amount) -> None:
+    def _settle(self, question: Question, amount: Amount) -> None:
         """What a call came to, instead of its reservation."""
         self.account.settle(question.reservation, amount)
         question.reservation = None
-
-    def _pay(self, question: _Question, reply: Reply | None) -> None:
-        """Add a call to what its question has come to; one that the server did not count, at its upper estimate."""
-        amount = self.account.counted(question.chat, reply) if reply else None
-        if reply and amount:
-            question.tokens_in = (question.tokens_in or 0) + (reply.tokens_in or 0)
-            question.tokens_out = (question.tokens_out or 0) + (reply.tokens_out or 0)
-        amount = amount or question.most
-        if self.account.dollars(0, 0) is not None:
-            question.dollars = (question.dollars or 0.0) + amount.dollars
-        self._settle(question, amount)
 
 
 def backoff(attempt: int, settings: dict[str, Any], chance: random.Random) -> float:

@@ -8,7 +8,9 @@ from scripts.lib.text import did_you_mean
 MILLION = 1e6
 
 
-def cost(prices: dict[str, Any], model: str, tokens_in: int, tokens_out: int, cached: int = 0) -> float | None:
+def cost(
+    prices: dict[str, Any], model: str, tokens_in: int, tokens_out: int, cached: int = 0, batch: bool = False
+) -> float | None:
     """Dollars of one call, never less for more tokens; None where the model has no price.
 
     Args:
@@ -16,15 +18,16 @@ def cost(prices: dict[str, Any], model: str, tokens_in: int, tokens_out: int, ca
         model: the id that the server knows it by.
         tokens_in: of the whole prompt, the ``cached`` ones among them.
         tokens_out: of the reply, thoughts included.
+        batch: it was asked through the Batch API. Then nothing is taken off for the cache: not every model has that.
     """
-    price = prices["models"].get(model)
-    if price is None:
+    listed = prices["models"].get(model)
+    if listed is None:
         return None
-    reached = [longer for longer in price.get("over", []) if tokens_in > longer["tokens"]]
-    price = max(reached, key=lambda longer: longer["tokens"], default=price)
-    cached = min(cached, tokens_in)
+    reached = [longer for longer in listed.get("over", []) if tokens_in > longer["tokens"]]
+    price = max(reached, key=lambda longer: longer["tokens"], default=listed)
+    factor, cached = (listed.get("batch", 1.0), 0) if batch else (1.0, min(cached, tokens_in))
     billed = (tokens_in - cached) * price["in"] + cached * price.get("cached", price["in"])
-    dollars: float = (billed + tokens_out * price["out"]) / MILLION
+    dollars: float = factor * (billed + tokens_out * price["out"]) / MILLION
     return dollars
 
 

@@ -81,7 +81,8 @@ class FaultServer:
 
     def __init__(self, steps: Callable[[str], list[str]] = lambda _: [], delay_s: float = 0.0) -> None:
         self.steps, self.delay_s = steps, delay_s
-        self.reply = "answer to {text}"
+        self.reply: Callable[[str], str] = "answer to {}".format
+        """What a good answer says to a question's text."""
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
         self.bodies: list[dict[str, Any]] = []
@@ -154,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self, step: str, text: str) -> None:
         name, _, wish = step.partition(" ")
         if step == "ok" or step in REPLIES:
-            good = completion(self.fault.reply.format(text=text))
+            good = completion(self.fault.reply(text))
             self._send(200, good if step == "ok" else REPLIES[step])
             with self.fault.lock:
                 self.fault.answered[text] += 1

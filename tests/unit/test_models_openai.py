@@ -169,7 +169,7 @@ def test_replies_are_read_and_named():
 
 def test_the_word_for_no_answer_is_read():
     with FaultServer() as server:
-        server.reply = "Answer: Unanswerable. No sign is visible."
+        server.reply = lambda _: "Answer: Unanswerable. No sign is visible."
         found = answered(server, [request()]).popitem()[1]
     assert (found.status, found.answer) == ("unanswerable", "Unanswerable. No sign is visible.")
 
