@@ -1,10 +1,14 @@
 """Which option a free reply chose. Never a guess: a reply that names none, or two, chose none and is a wrong answer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from scripts.judges.protocol import Run
+from scripts.lib.records import Judgement
 from scripts.lib.text import nfc
 
+VERSION = 1
+"""Raise it when the same reply names another option."""
 LETTER = r"([A-Za-z])"
 OPENING = r"[(\[{<*_`\"'“‘$]*"
 CLOSING = r"[)\]}>.:,;!?*_`\"'”’$]"
@@ -40,6 +44,24 @@ def read_option(reply: str, options: Sequence[str]) -> str | None:
         if named:
             return named.pop() if len(named) == 1 else None
     return None
+
+
+def judge(run: Run) -> Iterator[Judgement]:
+    """Yes and 5 for the letter of the truth; no and 0 for another, none or two, which ``detail`` tells apart.
+
+    Only for questions with options: scripts/lib/plan.py lets no table ask for others.
+    """
+    for item in run.items:
+        letter = read_option(item.prediction.answer, item.question.options or [])
+        right = letter == item.question.ground_truth
+        yield Judgement(
+            key=item.key,
+            status="ok",
+            verdict="yes" if right else "no",
+            score=5 if right else 0,
+            detail="" if letter else "it names no option, or more than one",
+            judge="rules",
+        )
 
 
 def _alone(text: str) -> list[str]:

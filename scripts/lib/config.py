@@ -22,6 +22,7 @@ FOLDERS = {
     "prompt": "prompts",
     "judge": "judges",
     "table": "tables",
+    "agreement": "agreement",
 }
 
 

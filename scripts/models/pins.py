@@ -17,7 +17,7 @@ PREFIX = "unpinned:"
 
 def unpinned(model: dict[str, Any]) -> str:
     """Why the model's version is open, in a few words; empty where it is fixed."""
-    weights, remote = model["weights"], model.get("remote")
+    weights, remote = model.get("weights", {"kind": "none"}), model.get("remote")
     if weights["kind"] == "hub" and not weights["revision"]:
         return "weights.revision is empty"
     if towers := [tower["id"] for tower in weights.get("towers", ()) if not tower["revision"]]:
@@ -27,11 +27,11 @@ def unpinned(model: dict[str, Any]) -> str:
     return ""
 
 
-def check(model: dict[str, Any], allowed: Collection[str]) -> None:
+def check(model: dict[str, Any], allowed: Collection[str], folder: str = "models") -> None:
     """Refuse a model whose version is open, unless it is among those ``allowed``.
 
     Args:
-        model: content of a file in config/models, with its ``name``.
+        model: content of a file in config/models, or in another ``folder`` there (judges), with its ``name``.
 
     Raises:
         ConfigError: names the file, and both ways out.
@@ -40,4 +40,4 @@ def check(model: dict[str, Any], allowed: Collection[str]) -> None:
     if not why or name in allowed:
         return
     pin = "write the commit you want there" if "remote" not in model else "write one that does, with dated: true"
-    raise ConfigError(f"config/models/{name}.yaml: {why}; {pin}, or put {name} into allow_unpinned of config.yaml")
+    raise ConfigError(f"config/{folder}/{name}.yaml: {why}; {pin}, or put {name} into allow_unpinned of config.yaml")

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from scripts.infer import fetch_predictions as fetch
 from scripts.lib import jsonl
+from scripts.lib import rows as rows_of
 from scripts.lib.errors import ConfigError, DataError
 from scripts.lib.records import Prediction, Question
 from tests.conftest import ROOT
-
-SHARED = ROOT.parent / "shared" / "data"
-ANNOTATIONS, THEIRS = SHARED / "egotextvqa" / "data", SHARED / "third_party_predictions"
+from tests.unit.third_party_sample import ANNOTATIONS, THEIRS, egotextvqa
 
 
 def question(video, name, words="what does it say?", options=None):
@@ -88,9 +87,9 @@ def test_a_question_with_the_very_id_comes_before_one_alike(tmp_path):
 
 @given(st.text(min_size=1, max_size=6), st.integers(-999, 9999))
 def test_only_whole_numbers_are_shortened(name, number):
-    assert fetch.plain(f"{number}.0") == fetch.plain(f"{number}.00") == str(number)
-    assert fetch.plain(f"{number}.10") == f"{number}.10"
-    assert fetch.plain(name) in (name, name.partition(".")[0])
+    assert rows_of.plain(f"{number}.0") == rows_of.plain(f"{number}.00") == str(number)
+    assert rows_of.plain(f"{number}.10") == f"{number}.10"
+    assert rows_of.plain(name) in (name, name.partition(".")[0])
 
 
 def test_thoughts_are_split_off_with_or_without_an_opening_tag(tmp_path):
@@ -138,7 +137,7 @@ def test_every_format_says_the_same(tmp_path_factory, given_answers):
     folder = tmp_path_factory.mktemp("formats")
     for name, text in files.items():
         (folder / name).write_bytes(text.encode())
-    read = [fetch.read_rows(folder / name) for name in files]
+    read = [rows_of.read_rows(folder / name) for name in files]
     assert all(one == rows for one in read)
 
 
@@ -225,16 +224,16 @@ def test_a_file_that_is_no_good_is_one_clear_line(tmp_path, rows, words):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(DataError, match=r"none\.json: no such file; put the answers there"):
-        fetch.read_rows(tmp_path / "none.json")
+        rows_of.read_rows(tmp_path / "none.json")
     (tmp_path / "latin.json").write_bytes('["é"]'.encode("latin-1"))
     with pytest.raises(DataError, match=r"latin\.json: not UTF-8"):
-        fetch.read_rows(tmp_path / "latin.json")
+        rows_of.read_rows(tmp_path / "latin.json")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"ragged\.csv: row 2: more fields than the header"):
-        fetch.read_rows(tmp_path / "ragged.csv")
+        rows_of.read_rows(tmp_path / "ragged.csv")
     (tmp_path / "open.csv").write_text('a,b\n1,"2\n', encoding="utf-8")
     with pytest.raises(DataError, match=r"open\.csv: not readable as CSV"):
-        fetch.read_rows(tmp_path / "open.csv")
+        rows_of.read_rows(tmp_path / "open.csv")
 
 
 def test_another_file_than_the_one_meant_is_refused(tmp_path):
@@ -279,21 +278,6 @@ def test_the_command_fails_in_one_line_and_leaves_nothing(command, tmp_path, cap
     model.write_text(yaml.safe_dump(blind), encoding="utf-8")
     assert command() == 1
     assert "adapter 'blind' answers by itself" in capsys.readouterr().err
-
-
-def egotextvqa(part):
-    """The annotations of one part as questions, ids as the files write them, without the zero of whole numbers."""
-    text = (ANNOTATIONS / f"egotextvqa_{part}" / "total.json").read_text(encoding="utf-8")
-    for one in json.loads(text, parse_int=str, parse_float=str)[0]["data"]:
-        video, name = (one[key].removesuffix(".0") for key in ("video_id", "question_id"))
-        yield Question(
-            key=f"egotextvqa_{part}/{video}/{name}",
-            video=video,
-            question_id=name,
-            question=one["question"],
-            answers=[one["correct_answer"]],
-            category=one["question_type"],
-        )
 
 
 @pytest.mark.skipif(not THEIRS.is_dir() or not ANNOTATIONS.is_dir(), reason=f"no {THEIRS} and {ANNOTATIONS} here")
