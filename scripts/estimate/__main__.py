@@ -13,11 +13,14 @@ is there already costs nothing. A question then costs:
               frames where the prompt shows none, with scene_text_tokens for each frame where it tells their text
   tokens out  new_tokens; `at most` takes the model's max_new_tokens
   dollars     tokens x config/prices.yaml for models that somebody else runs, GPU hours x dollars_per_hour for others
+  judging     by a language model: every answer once, a share of them twice (again_share), at the price of its Batch API
+              where its file says `batch`
 
-Seconds and tokens are the `cost` of each model in config/models/, questions and footage come from the files or settings
-of each data set, the rest is in config/hardware.yaml. Every number there says whether it is a guess, and the guesses
-that went in are listed at the end. Answers imported from a file cost nothing. The budget that is shown is that of
-config/remote.yaml, less what runs have spent so far (resources/cache/spent.jsonl).
+Seconds and tokens are the `cost` of each model in config/models/ and judge in config/judges/, questions and footage
+come from the files or settings of each data set, the rest is in config/hardware.yaml. Every number there says whether
+it is a guess, and the guesses that went in are listed at the end. Answers imported from a file cost nothing. The
+budget that is shown is that of config/remote.yaml, less what runs have spent so far (resources/cache/spent.jsonl). What was spent,
+afterwards: python -m scripts.estimate.spent
 """
 
 import argparse

@@ -2,8 +2,9 @@
 
 A question costs a model ``question_s``, whatever is shown, and ``kilotoken_s`` for each 1000 visual tokens. A job costs
 ``load_s`` once; one of n shards has an nth of the questions. A faster card is faster at questions, not at loading; a
-limit of questions or tokens a minute holds on any. An API bills tokens read and written, by config/prices.yaml. What
-other rules cost goes by job, question, frame shown or frame of footage (config/hardware.yaml).
+limit of questions or tokens a minute holds on any. An API bills tokens read and written, by config/prices.yaml. A judge
+that is a language model is asked for every question, and for a share of them twice. What other rules cost goes by job,
+question, frame shown or frame of footage (config/hardware.yaml).
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scripts.estimate.figures import Book
-from scripts.estimate.planned import ANSWERING, Job
+from scripts.estimate.planned import ANSWERING, JUDGING, Job
 from scripts.estimate.prices import Prices
 from scripts.estimate.sizes import HARDWARE, Sizes, Yaml, shrunk
 from scripts.estimate.tokens import Tokens, visual_tokens
@@ -27,9 +28,9 @@ class Cost:
 
     job: Job
     questions: float = 0
-    """That a model answers in it."""
+    """That a model answers in it, or a judge is asked."""
     kept: int = 0
-    """Answers that it has in the cache from an earlier start."""
+    """Answers, or a judge's replies, that it has in the cache from an earlier start."""
     cpu_h: float = 0
     gpu_h: Mapping[str, float] = field(default_factory=dict)
     """By card; GPUs times hours."""
@@ -62,7 +63,7 @@ class Costs:
     ) -> None:
         """
         Args:
-            configs: model, prompt and resolution: each a mapping of names to what their files say.
+            configs: model, judge, prompt and resolution: each a mapping of names to what their files say.
         """
         self.hardware, self.configs, self.sizes, self.prices, self.book = hardware, configs, sizes, prices, book
 
@@ -83,6 +84,8 @@ class Costs:
             gb += self.sizes.dataset(job.wildcards["dataset"]).gb
         if job.rule in ANSWERING:
             spent = self._answers(job)
+        elif job.rule == JUDGING and "remote" in self.configs["judge"][job.wildcards["judge"]]:
+            spent = self._verdicts(job)
         elif job.gpus and "gpu_s" in known:
             spent = self._on_cards(job, lambda speed: self._rule(rule, "gpu_s") * units / speed)
         else:
@@ -104,12 +107,15 @@ class Costs:
         each, load = self._figure(name, "question_s"), self._figure(name, "load_s")
         if tokens.frames and "kilotoken_s" in self._model(name)["cost"]:
             each += self._figure(name, "kilotoken_s") * tokens.frames / 1000
-        pace = self._pace_s(name, tokens)
+        model = self._model(name)
+        pace = pace_s(model.get("client", {}), tokens)
 
         def seconds(speed: float) -> float:
             return max(load + questions * each / speed, questions * pace)
 
-        found: dict[str, Any] = {"questions": questions, **self._bill(name, tokens, questions)}
+        found: dict[str, Any] = {"questions": questions}
+        if "remote" in model:
+            found |= self._bill(name, model, tokens, questions)
         if job.gpus:
             return {**found, **self._on_cards(job, seconds)}
         return {**found, "cpu_h": seconds(1) / 3600, "wall_h": seconds(1) / 3600}
@@ -135,24 +141,29 @@ class Costs:
             text += told * self.sizes.frames(dataset, sampler)
         return Tokens(visual, text, self._figure(name, "new_tokens"), model["generation"]["max_new_tokens"])
 
-    def _pace_s(self, name: str, tokens: Tokens) -> float:
-        """Seconds between two questions that a limit of the client asks for, 0 without one."""
-        client = self._model(name).get("client", {})
-        pace = 60 / client["requests_per_min"] if "requests_per_min" in client else 0.0
-        if "tokens_per_min" in client:
-            pace = max(pace, 60 * (tokens.read + tokens.new) / client["tokens_per_min"])
-        return pace
+    def _verdicts(self, job: Job) -> dict[str, Any]:
+        """What a judge's job has beside its files. How long the vendor takes for a batch is not known."""
+        name = job.wildcards["judge"]
+        judge = self.configs["judge"][name]
 
-    def _bill(self, name: str, tokens: Tokens, questions: float) -> dict[str, Any]:
-        """What an API bills; nothing for other models."""
-        model = self._model(name)
-        if "remote" not in model:
-            return {}
-        return {
-            "tokens": tokens.times(questions),
-            "api_dollars": self.prices.dollars(model, tokens.read, tokens.new) * questions,
-            "api_limit_dollars": self.prices.dollars(model, tokens.read, tokens.most_new) * questions,
-        }
+        def figure(key: str) -> float:
+            return self.book.take(f"config/judges/{name}.yaml", judge, "cost", key)
+
+        calls = self._questions(job) * (1 + judge["again_share"])
+        tokens = Tokens(0, figure("text_tokens"), figure("new_tokens"), judge["generation"]["max_new_tokens"])
+        hours = 0.0
+        if "batch" not in judge:
+            hours = calls * max(figure("question_s"), pace_s(judge["client"], tokens)) / 3600
+        bill = self._bill(judge_label(name), judge, tokens, calls, batch="batch" in judge)
+        return {"questions": calls, "cpu_h": hours, "wall_h": hours, **bill}
+
+    def _bill(self, who: str, asked: Yaml, tokens: Tokens, questions: float, batch: bool = False) -> dict[str, Any]:
+        """What an API bills."""
+        dollars = [
+            self.prices.dollars(who, asked, tokens.read, new, batch) * questions
+            for new in (tokens.new, tokens.most_new)
+        ]
+        return {"tokens": tokens.times(questions), "api_dollars": dollars[0], "api_limit_dollars": dollars[1]}
 
     def _questions(self, job: Job) -> float:
         """Of its data set; of a shard, its share."""
@@ -188,3 +199,16 @@ class Costs:
                 " config/models/qwen3_vl_8b.yaml"
             )
         return model
+
+
+def pace_s(client: Yaml, tokens: Tokens) -> float:
+    """Seconds between two questions that a limit of the client asks for, 0 without one."""
+    pace = 60 / client["requests_per_min"] if "requests_per_min" in client else 0.0
+    if "tokens_per_min" in client:
+        pace = max(pace, 60 * (tokens.read + tokens.new) / client["tokens_per_min"])
+    return pace
+
+
+def judge_label(name: str) -> str:
+    """What a judge is called among the APIs."""
+    return f"judge {name}"

@@ -16,6 +16,8 @@ PLUGIN = Path(__file__).parent / "plugin"
 """On PYTHONPATH, Snakemake finds our logger in it."""
 ANSWERING = ("run_cell", "run_shard")
 """The rules that run a model on a data set's questions."""
+JUDGING = "judge_cell"
+"""The rule that has answers judged, some of them by an API."""
 PATIENCE_S = 5.0
 """A plan that takes longer is announced."""
 

@@ -20,37 +20,40 @@ FREE, NONE = "bills nobody", "no price"
 
 
 class Prices:
-    """The prices of the models asked about so far."""
+    """The prices of the models and judges asked about so far."""
 
     def __init__(self, book: Book, root: Path = Path()) -> None:
         self.book, self.root = book, root
         self.dates: dict[str, str] = {}
-        """By the model's name: the day of its price, with a remark where it is a guess; else FREE or NONE."""
+        """By name: the day of its price, with a remark where it is a guess; else FREE or NONE."""
 
     @cached_property
     def content(self) -> Yaml:
         return config.read(self.root / PRICES, self.root / "config" / "schemas" / "prices.schema.yaml")
 
-    def dollars(self, model: Yaml, read: float, written: float) -> float:
+    def dollars(self, who: str, model: Yaml, read: float, written: float, batch: bool = False) -> float:
         """Of one question; 0 where nobody is billed, or nobody knows what (then ``dates`` says so).
 
         Args:
+            who: name of the model, or of the judge, in ``dates``.
+            model: its file.
             read: tokens in, on average: all at the price of a prompt of that length, none from the server's cache.
             written: tokens out.
+            batch: through the vendor's Batch API.
         """
         if not model["remote"]["key_env"]:
-            self.dates[model["name"]] = FREE
+            self.dates[who] = FREE
             return 0.0
         name = model["remote"]["id"]
-        dollars = cost(dict(self.content), name, round(read), round(written))
+        dollars = cost(dict(self.content), name, round(read), round(written), batch=batch)
         if dollars is None:
-            self.dates[model["name"]] = NONE
+            self.dates[who] = NONE
             return 0.0
         price = self.content["models"][name]
         for key in ("in", "out"):
             note = price.get("note", "")
             self.book.used.add(Figure(PRICES, f"models.{name}.{key}", price[key], price["source"], note))
-        self.dates[model["name"]] = price["as_of"] + (" guess" if price["source"] == "guess" else "")
+        self.dates[who] = price["as_of"] + (" guess" if price["source"] == "guess" else "")
         return dollars
 
 

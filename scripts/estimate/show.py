@@ -60,18 +60,19 @@ def models(found: Estimate) -> str:
     if cards:
         limits = ", ".join(f"{title} ${found.total.limit_dollars[card]:,.0f}" for card, title in found.cards.items())
         lines.append(f"At most, by the time limits: {limits}.")
-    if found.total.kept:
+    if found.answering.kept:
         lines.append(
-            f"{found.total.kept:,} of these answers are in the cache, of cells that were begun: they are not asked"
+            f"{found.answering.kept:,} of these answers are in the cache, of cells that were begun: they are not asked"
             " again, unless an edit since then can change them."
         )
     return "\n".join(lines)
 
 
 def apis(found: Estimate) -> str:
-    """Tokens and dollars of the models that somebody else runs, and whether the budget lasts for them."""
+    """Tokens and dollars of models and judges that somebody else runs, and whether the budget lasts for them."""
     rows = [["API", "questions", "Mtok of frames", "of text", "of replies", "$", "at most $", "price of"]]
-    asked = {name: found.models[name] for name in sorted(found.prices)}
+    known = {**found.models, **found.judges}
+    asked = {name: known[name] for name in sorted(found.prices)}
     for name, one in [*asked.items(), ("total", found.total)]:
         questions = one.questions if name in asked else sum(each.questions for each in asked.values())
         tokens = (one.tokens.frames, one.tokens.text, one.tokens.new)
@@ -80,8 +81,16 @@ def apis(found: Estimate) -> str:
             + [f"{dollars:,.2f}" for dollars in (one.api_dollars, one.api_limit_dollars)]
             + [found.prices.get(name, "")]
         )
-    at_most = "At most: every reply as long as it may be. Calls that fail and are repeated come on top of both."
-    return "\n".join([table(rows), at_most, *spending(found)])
+    notes = ["At most: every reply as long as it may be. Calls that fail and are repeated come on top of both."]
+    if found.judges:
+        notes.append(
+            "Judges: of every question; a blank answer, and one that was judged in another cell, costs nothing."
+        )
+    if kept := sum(one.kept for one in found.judges.values()):
+        notes.append(
+            f"{kept:,} replies of judges are in the cache, of cells that were begun: they are not asked for again."
+        )
+    return "\n".join([table(rows), *notes, *spending(found)])
 
 
 def spending(found: Estimate) -> list[str]:

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.estimate.costs import Cost, Costs
+from scripts.estimate.costs import Cost, Costs, judge_label
 from scripts.estimate.figures import Book, Figure
 from scripts.estimate.images import missing
 from scripts.estimate.kept import Kept
-from scripts.estimate.planned import ANSWERING, Plan
+from scripts.estimate.planned import ANSWERING, JUDGING, Plan
 from scripts.estimate.prices import Budget, Prices, read_budget
 from scripts.estimate.sizes import HARDWARE, Sizes, Yaml
 from scripts.estimate.tokens import Tokens
@@ -35,7 +35,7 @@ class Sum:
     api_limit_dollars: float
     """With every reply as long as it may be."""
     kept: int
-    """Answers in the cache, from an earlier start."""
+    """Answers, and judges' replies, in the cache, from an earlier start."""
     cpu_limit_h: float
     gpu_limit_h: float
     limit_dollars: dict[str, float]
@@ -51,12 +51,14 @@ class Estimate:
     """Name to title."""
     rules: dict[str, Sum]
     models: dict[str, Sum]
+    judges: dict[str, Sum]
+    """Those that are language models; as ``judge_label`` calls them."""
     answering: Sum
     """Of all models."""
     total: Sum
     """Of all rules."""
     prices: dict[str, str]
-    """Model to the day of its price; of APIs only."""
+    """Model or judge to the day of its price; of APIs only."""
     budget: Budget | None
     """Where an API is asked."""
     disk_gb: dict[str, float]
@@ -77,7 +79,7 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
     """
     book = Book()
     hardware = config.read(root / HARDWARE, root / "config" / "schemas" / "hardware.schema.yaml")
-    configs = {kind: _load_all(kind, root / "config") for kind in ("model", "prompt", "resolution")}
+    configs = {kind: _load_all(kind, root / "config") for kind in ("model", "judge", "prompt", "resolution")}
     prices, kept = Prices(book, root), Kept(root)
     costs = Costs(hardware, configs, Sizes(plan.jobs, hardware, book, root), prices, book)
     found = [replace(costs.of(job), kept=kept.answers(job)) for job in plan.jobs]
@@ -89,6 +91,7 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
         return added(list(some), rates)
 
     answering = [cost for cost in found if cost.job.rule in ANSWERING]
+    judging = [cost for cost in found if cost.job.rule == JUDGING and cost.questions]
     disk = {folder: sum(cost.gb for cost in some) for folder, some in by(found, lambda cost: cost.folder).items()}
     containers = {job.image for job in plan.jobs if job.image}
     if containers:
@@ -98,6 +101,7 @@ def estimate(plan: Plan, root: Path = Path()) -> Estimate:
         {card: content["title"] for card, content in hardware["cards"].items()},
         {rule: add(some) for rule, some in by(found, lambda cost: cost.job.rule).items()},
         {model: add(some) for model, some in by(answering, lambda cost: cost.job.wildcards["model"]).items()},
+        {judge_label(name): add(some) for name, some in by(judging, lambda cost: cost.job.wildcards["judge"]).items()},
         add(answering),
         add(found),
         prices.dates,
@@ -146,6 +150,8 @@ def _overdue(cost: Cost) -> str:
     """Where its time limit is set, if the job is seen to end at it."""
     if not cost.job.limit_h or cost.wall_h <= cost.job.limit_h:
         return ""
+    if cost.job.rule == JUDGING:
+        return f"config/judges/{cost.job.wildcards['judge']}.yaml"
     return (
         f"config/models/{cost.job.wildcards['model']}.yaml" if cost.job.rule in ANSWERING else f"rule {cost.job.rule}"
     )
@@ -171,6 +177,7 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "submissions": found.plan.groups + found.plan.alone,
         "rules": {name: asdict(one) for name, one in found.rules.items()},
         "models": {name: asdict(one) for name, one in found.models.items()},
+        "judges": {name: asdict(one) for name, one in found.judges.items()},
         "total": asdict(found.total),
         "prices": found.prices,
         "budget": found.budget and asdict(found.budget),

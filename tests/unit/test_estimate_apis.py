@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scripts.estimate import prices, show, total
 from scripts.estimate.figures import Book
-from scripts.estimate.kept import predictions
+from scripts.estimate.kept import written
 from scripts.estimate.planned import Job, Plan
 from scripts.estimate.tokens import Tokens
 from scripts.infer import cell
@@ -221,9 +221,9 @@ def test_what_was_spent_is_no_longer_there(repo):
 def test_answers_in_the_cache_are_told(repo):
     """Of the setting that ran last, cut lines not counted; of other cells none."""
     done, shard = asked(), Job("run_shard", {**AXES, "model": "api", "shard": "1of2"}, 1)
-    assert (predictions(done).name, predictions(shard).name) == ("predictions.jsonl", "1of2.jsonl")
+    assert (written(done).name, written(shard).name) == ("predictions.jsonl", "1of2.jsonl")
     for folder, count in (("old", 9), ("new", 3)):
-        name = fingerprint(str((repo / predictions(done)).absolute()))
+        name = fingerprint(str((repo / written(done)).absolute()))
         with Cache(repo / "resources/cache/predictions" / folder / f"{name}.jsonl") as cache:
             for number in range(count):
                 cache.put(str(number), {})
@@ -241,7 +241,7 @@ def test_a_cache_is_looked_for_where_cells_have_it(repo):
     made = cell.Cell({**model, "name": "blind"}, {"answers": "open", "frames": "none"}, {"kind": "native"}, None, 0)
     done = asked(model="blind")
     write(repo / "config" / "models" / "blind.yaml", model)
-    with cell.open_cache(repo / "resources" / "cache" / "predictions", made, repo / predictions(done)) as cache:
+    with cell.open_cache(repo / "resources" / "cache" / "predictions", made, repo / written(done)) as cache:
         cache.put("a", {})
     assert estimate(repo, done).total.kept == 1
 
@@ -265,8 +265,12 @@ def test_prices_are_read_only_where_something_is_asked(repo):
 def test_more_tokens_never_cost_less(read, written, more):
     known = prices.Prices(Book(), ROOT)
     model = {"name": "m", "remote": {"id": "gemini-2.5-pro", "key_env": "KEY"}}
-    least = known.dollars(model, read, written)
-    assert 0 <= least <= min(known.dollars(model, read + more, written), known.dollars(model, read, written + more))
+    least = known.dollars("m", model, read, written)
+    assert (
+        0
+        <= least
+        <= min(known.dollars("m", model, read + more, written), known.dollars("m", model, read, written + more))
+    )
 
 
 def test_every_api_of_the_repository_has_a_price(monkeypatch):
@@ -274,6 +278,6 @@ def test_every_api_of_the_repository_has_a_price(monkeypatch):
     known = prices.Prices(Book())
     models = [config.load("model", name) for name in sorted(config.names("model"))]
     for model in filter(lambda one: "remote" in one, models):
-        known.dollars(model, 1000, 100)
+        known.dollars(model["name"], model, 1000, 100)
     assert len(known.dates) > 5
     assert prices.NONE not in known.dates.values(), known.dates
