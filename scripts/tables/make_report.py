@@ -3,11 +3,11 @@
 It is results/report.html for the tables that are asked for, and results/reports/<paper>.html for those of one folder.
 
 The tables are those that make_table worked out. The case browser shows, for each question of each cell, the sampled
-frames with the text that OCR read on them, the question, the truth, the answer and its score. Pictures are small JPEGs
-inside the page; --max-frames bounds them, and the page says how many were left out. They are kept under --cache, so
-that a rerun decodes nothing twice.
+frames with the text that OCR read on them, the question, the truth, the answer, its scores and what judges made of it.
+Pictures are small JPEGs inside the page; --max-frames bounds them, and the page says how many were left out. They are
+kept under --cache, so that a rerun decodes nothing twice.
 
-    python -m scripts.tables.make_report --tables config/tables/demo/*.yaml --scores results/scores \\
+    python -m scripts.tables.make_report --tables config/tables/demo/*.yaml --results results \\
         --predictions results/predictions --resources resources --table-dir results/tables --report results/report.html
 """
 
@@ -21,12 +21,12 @@ import os
 import platform
 import string
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from scripts.lib import cli, files
-from scripts.lib.cells import Cell
+from scripts.lib.cells import Cell, Scored
 from scripts.lib.errors import ConfigError
 from scripts.lib.records import FramePlan
 from scripts.tables import report_data, report_frames
@@ -37,7 +37,7 @@ SCRIPTS = ("page.js", "tables.js", "charts.js", "cases.js", "detail.js", "report
 Plans = dict[tuple[str, str], dict[str, FramePlan]]
 """Data set and sampler to the plans by question key."""
 
-VERSION = 1
+VERSION = 2
 """Raise it when a change of the code under scripts/tables makes another page of the same scores."""
 
 
@@ -77,9 +77,11 @@ def date() -> str:
         raise ConfigError(f"SOURCE_DATE_EPOCH: '{epoch}' is not a number of seconds since 1970") from None
 
 
-def wanted_frames(cells: dict[Cell, Any], plans: Plans) -> list[tuple[str, str, list[int]]]:
+def wanted_frames(cells: dict[Cell, report_data.Answered], plans: Plans) -> list[tuple[str, str, list[int]]]:
     """What each case would show: data set, video and frames, once per question and sampler."""
-    asked = {(cell.dataset, cell.sampler, case.key): None for cell, answered in cells.items() for case, _ in answered}
+    asked = {
+        (cell.dataset, cell.sampler, case.key): None for cell, answered in cells.items() for case in answered.cases
+    }
     found = [(dataset, plans[dataset, sampler][key]) for dataset, sampler, key in asked]
     return [(dataset, plan.video, plan.frames) for dataset, plan in found if plan.frames]
 
@@ -100,7 +102,7 @@ def blocks(
     inputs: Inputs,
     datasets: dict[str, Dataset],
     plans: Plans,
-    cells: dict[Cell, list[report_data.Answered]],
+    cells: dict[Cell, report_data.Answered],
     pictures: dict[report_frames.Frame, str],
     chosen: set[report_frames.Frame],
 ) -> Iterator[str]:
@@ -125,6 +127,14 @@ def blocks(
 def key_of(cell: Cell) -> tuple[str, str]:
     """What a frame plan depends on."""
     return cell.dataset, cell.sampler
+
+
+def by_cell(scores: Iterable[Scored]) -> dict[Cell, list[Scored]]:
+    """The cells, sorted, each with its scores: those by metrics of text before those by judges."""
+    found: dict[Cell, list[Scored]] = {}
+    for scored in sorted(set(scores)):
+        found.setdefault(scored.cell, []).append(scored)
+    return found
 
 
 def page(report: dict[str, Any], lazy: Iterator[str]) -> str:
@@ -157,12 +167,15 @@ def notes(n_chosen: int, n_wanted: int) -> list[str]:
 
 
 def step(args: argparse.Namespace) -> None:
-    inputs = Inputs(args.scores, args.predictions, args.resources, args.table_dir)
+    inputs = Inputs(args.results, args.predictions, args.resources, args.table_dir)
     made = [report_data.read_table(inputs, path) for path in args.tables]
-    names = sorted({cell for _, table_cells in made for cell in table_cells})
+    names = by_cell(scored for _, table_scores in made for scored in table_scores)
     datasets = {name: report_data.read_dataset(inputs, name) for name in sorted({cell.dataset for cell in names})}
     plans = {key: report_data.read_plans(inputs, *key) for key in sorted({key_of(cell) for cell in names})}
-    cells = {cell: report_data.read_cell(inputs, cell, datasets[cell.dataset], plans[key_of(cell)]) for cell in names}
+    cells = {
+        cell: report_data.read_cell(inputs, of, datasets[cell.dataset], plans[key_of(cell)])
+        for cell, of in names.items()
+    }
 
     wanted = wanted_frames(cells, plans)
     chosen = report_frames.choose_frames(wanted, args.max_frames)
@@ -187,7 +200,7 @@ def step(args: argparse.Namespace) -> None:
 def build_parser() -> argparse.ArgumentParser:
     made = cli.parser(__doc__)
     made.add_argument("--tables", type=Path, nargs="+", required=True, help="YAML files of the tables to show")
-    made.add_argument("--scores", type=Path, required=True, help="folder of <cell>/cases.jsonl")
+    made.add_argument("--results", type=Path, required=True, help="folder of scores/, judged/ and judgements/")
     made.add_argument("--predictions", type=Path, required=True, help="folder of <cell>/predictions.jsonl")
     made.add_argument("--resources", type=Path, required=True, help="folder of datasets/, frames/ and ocr/")
     made.add_argument("--table-dir", type=Path, required=True, help="folder of the tables' JSON")

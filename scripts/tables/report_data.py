@@ -3,16 +3,25 @@
 import json
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scripts.lib import config, jsonl
-from scripts.lib.cells import AXES, Cell, table_cells
+from scripts.lib import config, jsonl, metrics
+from scripts.lib.cells import AXES, JUDGED, Cell, Scored, table_scores
 from scripts.lib.errors import DataError
-from scripts.lib.records import Case, FramePlan, FrameTimes, OcrFrame, Prediction, Question, Video
-
-Answered = tuple[Case, Prediction]
+from scripts.lib.records import (
+    ALL,
+    MACRO,
+    Case,
+    FramePlan,
+    FrameTimes,
+    Judgement,
+    OcrFrame,
+    Prediction,
+    Question,
+    Video,
+)
 
 SAME_TIME_S = 0.0005
 """Two times of one video that differ by less are the same frame."""
@@ -22,7 +31,7 @@ SAME_TIME_S = 0.0005
 class Inputs:
     """The roots below which the workflow keeps what the report shows."""
 
-    scores: Path
+    results: Path
     predictions: Path
     resources: Path
     table_dir: Path
@@ -35,6 +44,20 @@ class Dataset:
     questions: dict[str, Question]
     videos: dict[str, Video]
     frame_times: dict[str, FrameTimes]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One cell: its cases, with the predictions and judgements that they come from."""
+
+    cases: list[Case]
+    """In file order; those by metrics of text where the tables ask for these, else those of the first judge."""
+    predictions: dict[str, Prediction]
+    """By key, as the two below."""
+    judged: dict[str, dict[str, Case]] = field(default_factory=dict)
+    """By judge."""
+    judgements: dict[str, dict[str, Judgement]] = field(default_factory=dict)
+    """By judge."""
 
 
 def need(path: Path, rule: str) -> Path:
@@ -68,8 +91,8 @@ def read_plans(inputs: Inputs, dataset: str, sampler: str) -> dict[str, FramePla
     return jsonl.read_unique(need(path, "build_frames"), FramePlan, "key")
 
 
-def read_table(inputs: Inputs, path: Path) -> tuple[dict[str, Any], list[Cell]]:
-    """One table as make_table wrote it, and the cells it draws on that have scores.
+def read_table(inputs: Inputs, path: Path) -> tuple[dict[str, Any], list[Scored]]:
+    """One table as make_table wrote it, and the scores it draws on that there are.
 
     Raises:
         ConfigError: the table's YAML is wrong.
@@ -84,7 +107,7 @@ def read_table(inputs: Inputs, path: Path) -> tuple[dict[str, Any], list[Cell]]:
         raise DataError(f"{source}: not what make_table writes; run make_table again") from None
     if not current:
         raise DataError(f"{source}: made for another version of {path}; run make_table again")
-    return table_view(made), [cell for cell in table_cells(spec) if str(cell) not in made["missing"]]
+    return table_view(made), [scored for scored in table_scores(spec) if str(scored) not in made["missing"]]
 
 
 def question_block(questions: Iterable[Question]) -> list[dict[str, Any]]:
@@ -104,54 +127,90 @@ def plan_block(plans: dict[str, FramePlan], questions: Iterable[str]) -> list[di
     ]
 
 
-def read_cell(inputs: Inputs, cell: Cell, dataset: Dataset, plans: dict[str, FramePlan]) -> list[Answered]:
-    """The cases of one cell with the predictions that they judge, in file order.
+def read_cell(inputs: Inputs, scores: list[Scored], dataset: Dataset, plans: dict[str, FramePlan]) -> Answered:
+    """The cases of one cell with what they come from.
+
+    Args:
+        scores: all of this cell that the tables ask for; at least one.
 
     Raises:
-        DataError: a file is missing, or a case has no prediction, question or frame plan.
+        DataError: a file is missing, or a case has no prediction, question, frame plan or judgement.
     """
-    path = need(inputs.scores / cell.path / "cases.jsonl", "score_cell")
-    cases = list(jsonl.read(path, Case))
+    cell = scores[0].cell
     predictions = jsonl.read_unique(
         need(inputs.predictions / cell.path / "predictions.jsonl", "run_cell"), Prediction, "key"
     )
-    for known, name, rule in (
-        (predictions, "prediction", "score_cell"),
-        (dataset.questions, "question", "run_cell"),
-        (plans, "frame plan", "build_frames"),
-    ):
-        _all_known(path, cases, known, name, rule)
-    return [(case, predictions[case.key]) for case in cases]
+    cases, judgements = {}, {}
+    for scored in scores:
+        rule = "score_judgements" if scored.judge else "score_cell"
+        path = need(inputs.results / scored.folder / "cases.jsonl", rule)
+        found = cases[scored.judge] = jsonl.read_unique(path, Case, "key")
+        for known, name, maker in (
+            (predictions, "prediction", rule),
+            (dataset.questions, "question", "run_cell"),
+            (plans, "frame plan", "build_frames"),
+        ):
+            _all_known(path, found, known, name, maker)
+        if scored.judge:
+            made = inputs.results / "judgements" / scored.judge / cell.path / "judgements.jsonl"
+            judgements[scored.judge] = jsonl.read_unique(need(made, "judge_cell"), Judgement, "key")
+            _all_known(path, found, judgements[scored.judge], "judgement", rule)
+    shown = list(cases[scores[0].judge].values())
+    return Answered(shown, predictions, {judge: of for judge, of in cases.items() if judge}, judgements)
 
 
-def cell_block(answered: list[Answered], dataset: Dataset, plans: dict[str, FramePlan]) -> dict[str, Any]:
+def metric_name(metric: str, judge: str) -> str:
+    """What the page calls a metric: ``judge_score by egotextvqa`` where a judge gives it."""
+    return f"{metric} by {judge}" if judge else metric
+
+
+def _measured(answered: Answered) -> dict[str, list[float | None]]:
+    """Every metric of a cell's cases by the page's name, in their order; none where a case doesn't have it."""
+    text = sorted({name for case in answered.cases for name in case.metrics if name not in JUDGED})
+    values = {name: [_short(case.metrics.get(name)) for case in answered.cases] for name in text}
+    for judge, of in answered.judged.items():
+        for name in JUDGED:
+            values[metric_name(name, judge)] = [
+                _short(of[case.key].metrics.get(name)) if case.key in of else None for case in answered.cases
+            ]
+    return values
+
+
+def _judged(judgement: Judgement | None) -> dict[str, Any] | None:
+    """A judgement as the page shows it; what is as usual is left out."""
+    hidden = {"key", "judge", "prompt_hash", "seconds", "calls", "tokens_in", "tokens_out", "dollars"}
+    return judgement.model_dump(exclude=hidden, exclude_defaults=True) if judgement else None
+
+
+def cell_block(answered: Answered, dataset: Dataset, plans: dict[str, FramePlan]) -> dict[str, Any]:
     """The cases of one cell, column by column (a name said once is a name not read 7,064 times).
 
     Returns:
-        ``question`` (index in the data set), ``status``, ``answer``, ``raw`` (none where it is the answer), ``detail``,
-        ``used`` (positions in the frame plan, none where all of it was used), ``size`` (width and height),
-        ``tokens``, ``seconds`` and ``metrics`` (name to values, none where there is none).
+        ``question`` (index in the data set), ``status`` (of the prediction), ``answer``, ``raw`` (none where it is the
+        answer), ``detail``, ``used`` (positions in the frame plan, none where all of it was used), ``size`` (width and
+        height), ``tokens``, ``seconds``, ``metrics`` (name to values, none where there is none) and ``judged`` (judge
+        to judgements).
     """
     position = {key: index for index, key in enumerate(dataset.questions)}
+    cases = answered.cases
+    made = [answered.predictions[case.key] for case in cases]
     return {
-        "question": [position[case.key] for case, _ in answered],
-        "status": [case.status for case, _ in answered],
-        "answer": [case.answer for case, _ in answered],
-        "raw": [None if made.raw == case.answer else made.raw for case, made in answered],
-        "detail": [made.detail for _, made in answered],
-        "used": [used_frames(plans[case.key], made) for case, made in answered],
-        "size": [[made.width, made.height] for _, made in answered],
-        "tokens": [made.visual_tokens for _, made in answered],
-        "seconds": [round(made.seconds, 2) for _, made in answered],
-        "metrics": {
-            name: [_short(case.metrics.get(name)) for case, _ in answered]
-            for name in sorted({name for case, _ in answered for name in case.metrics})
-        },
+        "question": [position[case.key] for case in cases],
+        "status": [one.status for one in made],
+        "answer": [case.answer for case in cases],
+        "raw": [None if one.raw == case.answer else one.raw for case, one in zip(cases, made, strict=True)],
+        "detail": [one.detail for one in made],
+        "used": [used_frames(plans[case.key], one) for case, one in zip(cases, made, strict=True)],
+        "size": [[one.width, one.height] for one in made],
+        "tokens": [one.visual_tokens for one in made],
+        "seconds": [round(one.seconds, 2) for one in made],
+        "metrics": _measured(answered),
+        "judged": {judge: [_judged(of.get(case.key)) for case in cases] for judge, of in answered.judgements.items()},
     }
 
 
-def _all_known(path: Path, cases: list[Case], known: dict[str, Any], name: str, rule: str) -> None:
-    lost = next((case.key for case in cases if case.key not in known), None)
+def _all_known(path: Path, cases: dict[str, Case], known: dict[str, Any], name: str, rule: str) -> None:
+    lost = next((key for key in cases if key not in known), None)
     if lost is not None:
         raise DataError(f"{path}: case '{lost}' has no {name}: the files are of different runs; run {rule} again")
 
@@ -168,18 +227,19 @@ def used_frames(plan: FramePlan, prediction: Prediction) -> list[int] | None:
     return [at for at, t in enumerate(plan.times) if any(abs(t - u) < SAME_TIME_S for u in used)]
 
 
-def cell_summary(cell: Cell, answered: list[Answered], plans: dict[str, FramePlan]) -> dict[str, Any]:
+def cell_summary(cell: Cell, answered: Answered, plans: dict[str, FramePlan]) -> dict[str, Any]:
     """What the page must know of a cell before its cases are looked at, and what ran it."""
-    lengths = [len(plans[case.key].frames) for case, _ in answered if plans[case.key].frames]
+    lengths = [len(plans[case.key].frames) for case in answered.cases if plans[case.key].frames]
+    made = [answered.predictions[case.key] for case in answered.cases]
     origin = {
-        name: sorted({str(value) for _, made in answered if (value := getattr(made, name))})
+        name: sorted({str(value) for one in made if (value := getattr(one, name))})
         for name in ("engine", "model_revision", "prompt_hash", "image_digest")
     }
     return {
         **{axis: getattr(cell, axis) for axis in AXES},
-        "n": len(answered),
+        "n": len(answered.cases),
         "frames": statistics.median_high(lengths) if lengths else 0,
-        "metrics": sorted({name for case, _ in answered for name in case.metrics}),
+        "metrics": list(_measured(answered)),
         "origin": origin,
     }
 
@@ -207,7 +267,7 @@ def ocr_block(path: Path, kept: set[tuple[str, int]]) -> dict[str, dict[int, Any
 
 
 def table_view(made: dict[str, Any]) -> dict[str, Any]:
-    """A table as the page draws it: each number as text, and in per cent for sorting and plotting.
+    """A table as the page draws it: each number as text, and for sorting and plotting in per cent or, of a score, 0–5.
 
     Args:
         made: what make_table wrote as JSON.
@@ -229,6 +289,11 @@ def table_view(made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _entry_view(entry: dict[str, Any]) -> dict[str, Any]:
-    view = {name: entry[name] for name in ("cell", "metric", "group", "rank", "text", "interval", "used")}
+    """A number, and where its cases are: nowhere while it is missing, with all of them for a mean over categories."""
+    view = {name: entry[name] for name in ("judge", "rank", "text", "interval", "used")}
+    view["cell"] = None if entry["state"] == "missing" else entry["cell"]
+    view["metric"] = metric_name(entry["metric"], entry["judge"]) if entry["metric"] else None
+    view["group"] = ALL if entry["group"] == MACRO else entry["group"]
+    scale = metrics.scale(entry["metric"]) if entry["metric"] else 1
     told = ("low", "high") if entry["interval"] else ()
-    return {**view, **{name: entry[name] * 100 if entry[name] is not None else None for name in ("value", *told)}}
+    return {**view, **{name: entry[name] * scale if entry[name] is not None else None for name in ("value", *told)}}

@@ -1,17 +1,21 @@
 """A table specification and the scores of its cells, put together: what every form of the table shows."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scripts.judge.score_cell import groups
-from scripts.lib import jsonl, stats
-from scripts.lib.cells import Cell, Entry, row_name, table_entries
+from scripts.judge.scoring import groups
+from scripts.lib import jsonl, metrics, stats
+from scripts.lib.cells import Entry, Scored, row_name, table_entries, table_scores
 from scripts.lib.errors import ConfigError, DataError
 from scripts.lib.plan import check_layout
-from scripts.lib.records import Case
+from scripts.lib.records import MACRO, Case
 from scripts.lib.text import did_you_mean
+
+NEEDED = {"statuses", "frames_changed", "metrics", "cost", "settings"}
+NEEDED_OF_A_JUDGE = {"judge_title", "judge_note", "judgements", "flags", "as_published", "again"}
+"""What a table reads of scores.json."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +25,15 @@ class Number:
     entry: Entry | None
     """None: the row doesn't have this column, by design."""
     score: dict[str, Any] | None
-    """``value``, ``low``, ``high`` (0–1; None where nothing was scored), ``n``, ``n_scored`` and
-    ``n_videos``; None: the cell has no scores."""
+    """``value``, ``low``, ``high`` (0–1, or 0–5 of judge_score; None where nothing was scored), ``n``, ``n_scored``,
+    ``n_videos`` and ``detectable``; None: the cell has no scores."""
     rank: int = 0
     """Within the column: 1 best, 2 second, 0 neither."""
+    pair: dict[str, Any] | None = None
+    """Scores of ``pair_metric``, which the column prints beside its own; None where it prints none."""
+    pair_metric: str = ""
+    published: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By metric, ``rule``, ``value`` and ``n`` as a released script counts; empty where no such script is known."""
 
     @property
     def value(self) -> float | None:
@@ -56,6 +65,7 @@ class Comparison:
 
     rows: tuple[str, str]
     column: str
+    metric: str
     difference: stats.Difference | None
     p_holm: float | None = None
 
@@ -66,82 +76,111 @@ class Table:
 
     spec: dict[str, Any]
     rows: list[Row]
-    statuses: dict[Cell, dict[str, int]]
-    """Of the cells that have scores."""
-    frames: dict[Cell, dict[str, int]]
-    """What the models of these cells did to the frames they were given: note to number of questions."""
-    missing: list[Cell]
+    found: dict[Scored, dict[str, Any]]
+    """Content of every scores.json that there is."""
+    missing: list[Scored]
     comparisons: list[Comparison]
-    draws: list[int]
-    """Of the bootstrap: one, unless the cells were scored under different settings."""
+
+    @property
+    def draws(self) -> list[int]:
+        """Of the bootstrap: one, unless the cells were scored under different settings."""
+        return sorted({content["settings"]["draws"] for content in self.found.values()})
 
 
-def build(spec: dict[str, Any], scores: Path) -> Table:
+def build(spec: dict[str, Any], results: Path) -> Table:
     """The table with its numbers, ranked.
 
     Args:
         spec: checked content of a table's YAML (lib.config).
-        scores: root of ``<cell>/scores.json`` and ``<cell>/cases.jsonl``.
+        results: folder of ``scores/<cell>/`` and ``judged/<judge>/<cell>/``, with scores.json and cases.jsonl.
 
     Raises:
         ConfigError: the specification contradicts itself or names a metric or group that a cell doesn't have.
         DataError: a cell has no scores (unless the table says ``allow_missing``), or they can't be read.
     """
     check_layout(spec)
-    entries = table_entries(spec)
-    cells = sorted({entry.cell for row in entries for entry in row if entry})
-    made = {cell: read_scores(scores, cell, spec.get("allow_missing", False)) for cell in cells}
-    found = {cell: content for cell, content in made.items() if content is not None}
+    wanted = table_scores(spec)
+    made = {scored: read_scores(results, scored, spec.get("allow_missing", False)) for scored in wanted}
+    found = {scored: content for scored, content in made.items() if content is not None}
     rows = [
-        Row(row["label"], row.get("section", ""), [_number(spec, row_name(row), entry, found) for entry in line])
-        for row, line in zip(spec["rows"], entries, strict=True)
+        Row(
+            row["label"],
+            row.get("section", ""),
+            [
+                _number(f"table '{spec['name']}': row '{row_name(row)}'", entry, column.get("pair", ""), found)
+                for entry, column in zip(line, spec["columns"], strict=True)
+            ],
+        )
+        for row, line in zip(spec["rows"], table_entries(spec), strict=True)
     ]
     return Table(
         spec,
         ranked(rows, [column.get("better", "higher") for column in spec["columns"]]),
-        {cell: content["statuses"] for cell, content in found.items()},
-        {cell: content["frames_changed"] for cell, content in found.items()},
-        [cell for cell in cells if cell not in found],
-        compare(spec, rows, scores, found),
-        sorted({content["settings"]["draws"] for content in found.values()}),
+        found,
+        [scored for scored in wanted if scored not in found],
+        compare(spec, rows, results, found),
     )
 
 
-def read_scores(root: Path, cell: Cell, allow_missing: bool) -> dict[str, Any] | None:
-    """scores.json of a cell, or None where there is none and that is allowed.
+def read_scores(results: Path, scored: Scored, allow_missing: bool) -> dict[str, Any] | None:
+    """The content of scores.json, or None where there is none and that is allowed.
 
     Raises:
-        DataError: the file is missing or not what score_cell writes.
+        DataError: the file is missing or not what score_cell or score_judgements writes.
     """
-    path = Path(root) / cell.path / "scores.json"
+    path = Path(results) / scored.folder / "scores.json"
+    rule = "score_judgements" if scored.judge else "score_cell"
     if not path.is_file():
         if allow_missing:
             return None
-        raise DataError(f"{path}: no scores for cell {cell}; make them with: snakemake {path}")
+        raise DataError(f"{path}: no scores for cell {scored}; make them with: snakemake {path}")
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        needed = {"statuses", "frames_changed", "metrics", "settings"} - set(content)
+        lacking = (NEEDED | NEEDED_OF_A_JUDGE if scored.judge else NEEDED) - set(content)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: not JSON ({error}); run score_cell again") from None
-    if needed:
-        raise DataError(f"{path}: no '{min(needed)}' in it; run score_cell again")
+        raise DataError(f"{path}: not JSON ({error}); run {rule} again") from None
+    if lacking:
+        raise DataError(f"{path}: no '{min(lacking)}' in it; run {rule} again")
     return content
 
 
-def _number(spec: dict[str, Any], row: str, entry: Entry | None, found: dict[Cell, dict[str, Any]]) -> Number:
-    if entry is None or entry.cell not in found:
+def _number(where: str, entry: Entry | None, pair: str, found: dict[Scored, dict[str, Any]]) -> Number:
+    """What a table shows of one entry.
+
+    Args:
+        where: table and row, for messages.
+        pair: metric to stand beside the entry's own; empty = none.
+
+    Raises:
+        ConfigError: the cell has no such metric or group.
+    """
+    if entry is None or entry.scored not in found:
         return Number(entry, None)
-    metrics = found[entry.cell]["metrics"]
-    for kind, name, known in (
-        ("metric", entry.metric, metrics),
-        ("group", entry.group, metrics.get(entry.metric, {})),
-    ):
+    content = found[entry.scored]
+    score = _score(where, entry, entry.metric, content)
+    beside = _score(where, entry, pair, content) if pair else None
+    return Number(
+        entry, score, pair=beside, pair_metric=pair, published=_published(entry, [entry.metric, pair], content)
+    )
+
+
+def _score(where: str, entry: Entry, metric: str, content: dict[str, Any]) -> dict[str, Any]:
+    of = content["metrics"]
+    for kind, name, known in (("metric", metric, of), ("group", entry.group, of.get(metric, {}))):
         if name not in known:
-            raise ConfigError(
-                f"table '{spec['name']}': row '{row}': cell {entry.cell} has no {kind} '{name}'"
-                f"{did_you_mean(name, known)}"
-            )
-    return Number(entry, metrics[entry.metric][entry.group])
+            raise ConfigError(f"{where}: cell {entry.scored} has no {kind} '{name}'{did_you_mean(name, known)}")
+    score: dict[str, Any] = of[metric][entry.group]
+    return score
+
+
+def _published(entry: Entry, names: list[str], content: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What a released script makes of the same judgements; it has no mean over categories."""
+    counted = content.get("as_published") or {}
+    return {
+        name: {"rule": counted["rule"], **counted[name][entry.group]}
+        for name in names
+        if entry.group in counted.get(name, {})
+    }
 
 
 def ranked(rows: list[Row], better: list[str]) -> list[Row]:
@@ -172,41 +211,42 @@ def ranked(rows: list[Row], better: list[str]) -> list[Row]:
 
 def _rankable(number: Number) -> str:
     """The number as printed; empty where it can't be ranked."""
-    return percent(number.value) if number.value is not None and number.complete else ""
+    if number.entry is None or number.value is None or not number.complete:
+        return ""
+    return metrics.shown(number.entry.metric, number.value)
 
 
-def percent(value: float) -> str:
-    """A value in 0–1 as it is printed."""
-    return f"{100 * value:.1f}"
-
-
-def compare(spec: dict[str, Any], rows: list[Row], scores: Path, found: dict[Cell, dict[str, Any]]) -> list[Comparison]:
+def compare(
+    spec: dict[str, Any], rows: list[Row], results: Path, found: dict[Scored, dict[str, Any]]
+) -> list[Comparison]:
     """The comparisons that the table asks for (checked by lib.plan), p corrected over those that could be made.
 
     Raises:
         DataError: cases.jsonl is missing or malformed.
     """
     columns = [column["label"] for column in spec["columns"]]
-    made = [_compare(asked, columns.index(asked["column"]), rows, scores, found) for asked in spec.get("compare", [])]
+    made = [_compare(asked, columns.index(asked["column"]), rows, results, found) for asked in spec.get("compare", [])]
     ps = iter(stats.holm([one.difference.p for one in made if one.difference]))
     return [replace(one, p_holm=next(ps)) if one.difference else one for one in made]
 
 
 def _compare(
-    asked: dict[str, Any], position: int, rows: list[Row], scores: Path, found: dict[Cell, dict[str, Any]]
+    asked: dict[str, Any], position: int, rows: list[Row], results: Path, found: dict[Scored, dict[str, Any]]
 ) -> Comparison:
     named = {row.name: row for row in rows}
     first, second = asked["rows"]
     a, b = (named[name].numbers[position].entry for name in (first, second))
-    if a is None or b is None or a.cell not in found or b.cell not in found:
-        return Comparison((first, second), asked["column"], None)
-    settings = found[a.cell]["settings"]
-    return Comparison((first, second), asked["column"], difference(scores, a, b, settings["draws"], settings["seed"]))
+    metric = a.metric if a else ""
+    if a is None or b is None or a.scored not in found or b.scored not in found:
+        return Comparison((first, second), asked["column"], metric, None)
+    settings = found[a.scored]["settings"]
+    between = difference(results, a, b, settings["draws"], settings["seed"])
+    return Comparison((first, second), asked["column"], metric, between)
 
 
-def difference(scores: Path, a: Entry, b: Entry, draws: int, seed: int) -> stats.Difference | None:
+def difference(results: Path, a: Entry, b: Entry, draws: int, seed: int) -> stats.Difference | None:
     """Entry a minus entry b on the questions of their group that were scored in both cells; None without any."""
-    of_a, of_b = (_scored(scores, entry) for entry in (a, b))
+    of_a, of_b = (scored_cases(results, entry) for entry in (a, b))
     shared = [key for key in of_a if key in of_b]
     return stats.paired_difference(
         [of_a[key].metrics[a.metric] for key in shared],
@@ -214,10 +254,17 @@ def difference(scores: Path, a: Entry, b: Entry, draws: int, seed: int) -> stats
         [of_a[key].video for key in shared],
         draws,
         seed,
+        strata=[of_a[key].category for key in shared] if a.group == MACRO else None,
     )
 
 
-def _scored(scores: Path, entry: Entry) -> dict[str, Case]:
-    path = Path(scores) / entry.cell.path / "cases.jsonl"
-    members = groups(list(jsonl.read_unique(path, Case, "key").values())).get(entry.group, [])
-    return {case.key: case for case in members if case.metrics}
+def scored_cases(results: Path, entry: Entry) -> dict[str, Case]:
+    """The cases of an entry's group that have its metric, by key; the group ``macro`` is made of all of them.
+
+    Raises:
+        DataError: cases.jsonl is missing or malformed.
+    """
+    path = Path(results) / entry.scored.folder / "cases.jsonl"
+    cases = list(jsonl.read_unique(path, Case, "key").values())
+    members = cases if entry.group == MACRO else groups(cases).get(entry.group, [])
+    return {case.key: case for case in members if entry.metric in case.metrics}

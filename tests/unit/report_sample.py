@@ -1,4 +1,4 @@
-"""A small workflow's worth of records for the tests of the report: one data set, three cells, one clip."""
+"""A small workflow's worth of records for the tests of the report: one data set, four cells, one clip."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ import av
 import numpy as np
 import yaml
 
-from scripts.judge import score_cell
+from scripts.judge import score_cell, score_judgements
 from scripts.lib import jsonl
-from scripts.lib.cells import Cell
+from scripts.lib.cells import Cell, Scored
 from scripts.lib.files import sha256, write_text
-from scripts.lib.records import FramePlan, OcrBox, OcrFrame, Prediction, Question, Video
+from scripts.lib.records import FramePlan, Judgement, OcrBox, OcrFrame, Prediction, Question, Video
 from scripts.lib.video import encode_times
 from scripts.tables import make_table
 from tests.unit import clips
@@ -29,7 +29,12 @@ def cell(n: int) -> Cell:
 BLIND = Cell("signs", "blind", "uniform_4", "native", "plain")
 CELLS = [cell(2), cell(4), BLIND]
 MISSING = Cell("signs", "later", "uniform_4", "native", "plain")
+JUDGED_ONLY = Cell("signs", "judged", "uniform_4", "native", "plain")
+"""No metrics of text are asked for."""
 TABLE = "config/tables/demo/signs.yaml"
+JUDGED_TABLE = "config/tables/demo/judged.yaml"
+JUDGE = {"name": "rules", "title": "Rules <b>of a test</b>"}
+UNSURE = "Hard to <i>say</i>."
 SCHEMA = Path("config/schemas/table.schema.yaml")
 
 
@@ -77,7 +82,10 @@ def plan(question: Question, n: int) -> FramePlan:
     )
 
 
-def write_cell(root: Path, which: Cell, asked: list[Question], plans: dict[str, FramePlan]) -> None:
+Predictions = dict[str, Prediction]
+
+
+def write_predictions(root: Path, which: Cell, asked: list[Question], plans: dict[str, FramePlan]) -> Predictions:
     predictions = {}
     for i, question in enumerate(asked):
         status, answer = reply(kind_of(i, which), question.answers[0])
@@ -94,11 +102,38 @@ def write_cell(root: Path, which: Cell, asked: list[Question], plans: dict[str, 
             prompt_hash="0123456789abcdef",
             seconds=0.25,
         )
-    cases = score_cell.make_cases({question.key: question for question in asked}, predictions, "open")
     jsonl.write(root / "results/predictions" / which.path / "predictions.jsonl", predictions.values())
+    return predictions
+
+
+def write_scores(root: Path, which: Cell, asked: list[Question], predictions: Predictions) -> None:
+    cases = score_cell.make_cases({question.key: question for question in asked}, predictions, "open")
     jsonl.write(root / "results/scores" / which.path / "cases.jsonl", cases)
     scores = score_cell.summary(cases, {}, "open", str(which), draws=200, seed=0)
     write_text(root / "results/scores" / which.path / "scores.json", json.dumps(scores))
+
+
+def judgement(i: int, question: Question, which: Cell) -> Judgement:
+    """What the judge makes of an answer; of q1, q9, q17 and so on nothing."""
+    kind = kind_of(i, which)
+    if kind == "failed":
+        return Judgement(key=question.key, status="no_answer")
+    if i % 8 == 1:
+        return Judgement(key=question.key, status="parse_failed", raw=UNSURE, raw_repair="No.", detail="no verdict")
+    verdict, score = {"wrong": ("no", 1), "near": ("yes", 4), "right": ("yes", 5)}[kind]
+    again = {"again_verdict": "no", "again_score": 2} if i == 3 else {}
+    raw = f"{{'pred': '{verdict}', 'score': {score}}}"
+    return Judgement(key=question.key, status="ok", verdict=verdict, score=score, raw=raw, flags=["cut"], **again)
+
+
+def write_judged(root: Path, which: Cell, asked: list[Question], predictions: Predictions) -> None:
+    made = {question.key: judgement(i, question, which) for i, question in enumerate(asked)}
+    jsonl.write(root / "results/judgements/rules" / which.path / "judgements.jsonl", made.values())
+    cases = score_judgements.make_cases({question.key: question for question in asked}, predictions, made)
+    folder = root / "results" / Scored(which, "rules").folder
+    jsonl.write(folder / "cases.jsonl", cases)
+    scores = score_judgements.summary(JUDGE, cases, predictions, made, str(which), draws=200, seed=0)
+    write_text(folder / "scores.json", json.dumps(scores))
 
 
 def write_dataset(root: Path, asked: list[Question]) -> None:
@@ -146,16 +181,42 @@ def write_table(root: Path) -> None:
     for row in spec["rows"][:2]:
         row["section"] = "Readers"
     spec["rows"][2]["only"] = ["ROUGE-L"]
-    path = root / TABLE
+    run_make_table(root, root / TABLE, spec)
+
+
+def write_judged_table(root: Path) -> None:
+    """Text and judge of one cell, the judge alone of another, and a judge that one cell still lacks."""
+    rows = [("both", cell(4)), ("judge alone", JUDGED_ONLY), ("not judged", cell(2))]
+    spec = {
+        "title": "Judged signs",
+        "caption": "What a judge made of them.",
+        "allow_missing": True,
+        "defaults": {"dataset": "signs", "resolution": "native", "prompt": "plain", "judge": "rules"},
+        "rows": [{"label": label, "model": one.model, "sampler": one.sampler} for label, one in rows],
+        "columns": [
+            {"label": "ROUGE-L", "metric": "rouge_l"},
+            {"label": "Accuracy", "metric": "judge_accuracy", "pair": "judge_score"},
+            {"label": "Macro", "metric": "judge_score", "group": "macro"},
+        ],
+    }
+    spec["rows"][1]["only"] = ["Accuracy", "Macro"]
+    run_make_table(root, root / JUDGED_TABLE, spec)
+
+
+def run_make_table(root: Path, path: Path, spec: dict) -> None:
     write_text(path, yaml.safe_dump(spec, sort_keys=False))
     write_text(root / SCHEMA, SCHEMA.read_text(encoding="utf-8"))
-    made = [f"--{form}={root / 'results/tables/demo' / f'signs.{form[:4]}'}" for form in ("tex", "csv", "json")]
-    markdown = f"--markdown={root / 'results/tables/demo/signs.md'}"
-    assert make_table.main([f"--table={path}", f"--scores={root / 'results/scores'}", *made, markdown]) == 0
+    out = root / "results/tables/demo" / path.stem
+    made = [f"--{form}={out}.{form[:4]}" for form in ("tex", "csv", "json")]
+    assert make_table.main([f"--table={path}", f"--results={root / 'results'}", *made, f"--markdown={out}.md"]) == 0
 
 
-def build(root: Path, count: int = 12) -> list[str]:
-    """Write everything under ``root``; return the arguments of make_report."""
+def build(root: Path, count: int = 12, judged: bool = False) -> list[str]:
+    """Write everything under ``root``; return the arguments of make_report.
+
+    Args:
+        judged: show the table of judged scores, and not the other.
+    """
     asked = questions(count)
     write_dataset(root, asked)
     for n in (2, 4):
@@ -165,9 +226,13 @@ def build(root: Path, count: int = 12) -> list[str]:
             write_ocr(root, plans, "uniform_4")
         for which in CELLS:
             if which.sampler == f"uniform_{n}":
-                write_cell(root, which, asked, plans)
-    write_table(root)
-    folders = {"scores": "results/scores", "predictions": "results/predictions", "resources": "resources"}
+                predictions = write_predictions(root, which, asked, plans)
+                write_scores(root, which, asked, predictions)
+                if which == cell(4):
+                    write_judged(root, which, asked, predictions)
+    write_judged(root, JUDGED_ONLY, asked, write_predictions(root, JUDGED_ONLY, asked, plans))
+    (write_judged_table if judged else write_table)(root)
+    folders = {"results": "results", "predictions": "results/predictions", "resources": "resources"}
     folders |= {"table-dir": "results/tables", "report": "results/report.html"}
     options = [word for name, path in folders.items() for word in (f"--{name}", str(root / path))]
-    return ["--tables", str(root / TABLE), *options]
+    return ["--tables", str(root / (JUDGED_TABLE if judged else TABLE)), *options]

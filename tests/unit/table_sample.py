@@ -5,9 +5,9 @@ from pathlib import Path
 
 import yaml
 
-from scripts.judge import score_cell
+from scripts.judge import score_cell, score_judgements
 from scripts.lib import jsonl
-from scripts.lib.records import Prediction, Question
+from scripts.lib.records import Judgement, Prediction, Question
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["AUSGANG", "Café Zürich", "出口 3", "100% & more", "Exit #7", "दिल्ली"]
@@ -83,3 +83,27 @@ def command(folder: Path, cell: str, prompt: Path) -> list[str]:
         *("--scores", str(folder / "scores" / cell / "scores.json")),
         *("--cases", str(folder / "scores" / cell / "cases.jsonl")),
     ]
+
+
+def judge(folder: Path, name: str, content: dict, cell: str, judged: list[Judgement]) -> Path:
+    """Run score_judgements on a cell whose answers are there; return the folder of its scores.
+
+    Args:
+        content: of the judge's file.
+    """
+    root = config(folder)
+    (root / "judges").mkdir(exist_ok=True)
+    (root / f"judges/{name}.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    out = folder / "judged" / name / cell
+    files = {
+        "judge": root / f"judges/{name}.yaml",
+        "questions": folder / "questions.jsonl",
+        "predictions": folder / "predictions" / cell / "predictions.jsonl",
+        "judgements": folder / "judgements" / name / cell / "judgements.jsonl",
+        "scores": out / "scores.json",
+        "cases": out / "cases.jsonl",
+    }
+    jsonl.write(files["judgements"], judged)
+    named = [word for option, path in files.items() for word in (f"--{option}", str(path))]
+    assert score_judgements.main([*named, "--draws", str(DRAWS), "--seed", "3"]) == 0
+    return out

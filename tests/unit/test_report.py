@@ -182,6 +182,66 @@ def test_files_of_different_runs_are_refused(copy, capsys):
     assert "case 'signs/v0/q0' has no prediction" in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """Root and arguments of a report of judged scores."""
+    root = tmp_path_factory.mktemp("judged")
+    arguments = report_sample.build(root, judged=True)
+    assert make_report.main(arguments) == 0
+    return root, arguments
+
+
+def test_judged_numbers_keep_their_scale_and_lead_to_their_cases(judged):
+    report = block(page(judged[0]), "report")
+    both, alone, later = (row["entries"] for row in report["tables"][0]["rows"])
+    assert [entry["metric"] for entry in both] == ["rouge_l", "judge_accuracy by rules", "judge_score by rules"]
+    assert [entry["group"] for entry in both] == ["all"] * 3  # the mean over categories is of all cases
+    assert both[1]["value"] == pytest.approx(100 * 4 / 7)  # 12 less 3 that failed less 2 not judged
+    assert both[1]["text"] == "57.1 / 3.1"
+    assert 1 <= both[2]["low"] <= both[2]["value"] <= both[2]["high"] <= 5
+    assert (alone[0]["text"], alone[1]["cell"]) == ("—", str(report_sample.JUDGED_ONLY))
+    assert [entry["cell"] for entry in later] == [str(report_sample.cell(2)), None, None]
+    cells = report["cells"]
+    assert cells[str(report_sample.JUDGED_ONLY)]["metrics"] == ["judge_accuracy by rules", "judge_score by rules"]
+    assert cells[str(report_sample.cell(4))]["metrics"][-2:] == ["judge_accuracy by rules", "judge_score by rules"]
+    assert "anls" in cells[str(report_sample.cell(4))]["metrics"]
+
+
+@pytest.mark.parametrize("which", [report_sample.cell(4), report_sample.JUDGED_ONLY])
+def test_judgements_stand_beside_the_answers(judged, which):
+    cases = block(page(judged[0]), f"cases:{which}")
+    assert cases["question"] == list(range(12))
+    assert cases["status"] == ["ok", "ok", "error:engine", "ok"] * 3  # those of the model, not of the judge
+    assert cases["metrics"]["judge_accuracy by rules"][:6] == [0.0, None, None, 1.0, 0.0, 1.0]
+    assert cases["metrics"]["judge_score by rules"][:6] == [1.0, None, None, 5.0, 1.0, 4.0]
+    made = cases["judged"]["rules"]
+    assert made[1] == {
+        "status": "parse_failed",
+        "raw": report_sample.UNSURE,
+        "raw_repair": "No.",
+        "detail": "no verdict",
+    }
+    assert made[2] == {"status": "no_answer"}
+    assert (made[3]["verdict"], made[3]["score"], made[3]["again_verdict"]) == ("yes", 5.0, "no")
+    assert block(page(judged[0]), f"cases:{report_sample.cell(2)}")["judged"] == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("judged/rules/{}/cases.jsonl", "score_judgements"),
+        ("judgements/rules/{}/judgements.jsonl", "judge_cell"),
+    ],
+)
+def test_missing_judged_files_name_the_rule(judged, tmp_path, capsys, path, rule):
+    root, arguments = judged
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    gone = tmp_path / "results" / path.format(report_sample.JUDGED_ONLY)
+    gone.unlink()
+    assert make_report.main([word.replace(str(root), str(tmp_path)) for word in arguments]) == 1
+    assert capsys.readouterr().err == f"error: {gone}: no such file; run the rule {rule}, which makes it\n"
+
+
 @given(st.integers(0, 300))
 def test_every_beginning_of_the_order_is_spread(n):
     order = report_frames.spread_order(n)

@@ -141,6 +141,58 @@ def test_a_deep_link_opens_its_case_with_frames_and_boxes(report, tmp_path):
     assert boxes[0]["text"] == "AUSGANG <i>→</i> (93 % sure)"
 
 
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    root = tmp_path_factory.mktemp("judged")
+    assert make_report.main(report_sample.build(root, 24, judged=True)) == 0
+    return root / "results/report.html"
+
+
+def test_a_judged_cell_shows_verdict_score_and_judge(judged, tmp_path):
+    elements = dom(judged, tmp_path, cell=READER, case="signs/v1/q3", metric="judge_accuracy by rules")
+    assert "12 right" not in one(elements, id="tally")["text"]
+    assert "9 right, 6 wrong, 9 failed (right means judge_accuracy by rules = 1)" in one(elements, id="tally")["text"]
+    detail = one(elements, id="detail")["text"]
+    assert "Judged by rulesyes, 5 of 5 [cut], judged again: no, 2 of 5{'pred': 'yes', 'score': 5}" in detail
+    assert "rouge_l 1" in detail
+    assert "judge_score" not in detail
+
+
+def test_what_could_not_be_judged_failed_for_the_judge_s_metrics_alone(judged, tmp_path):
+    elements = dom(judged, tmp_path, cell=READER, case="signs/v1/q1", metric="judge_score by rules", filter="failed")
+    assert "9 failed (right means judge_score by rules ≥ 3)" in one(elements, id="tally")["text"]
+    assert {"not judged: parse_failed", "error:engine"} == {one["text"] for one in having(elements, class_="said")}
+    detail = one(elements, id="detail")["text"]
+    assert f"not judged: parse_failed (no verdict){report_sample.UNSURE}No." in detail
+    elements = dom(judged, tmp_path, cell=READER, case="signs/v1/q1", metric="rouge_l")
+    assert "6 failed" in one(elements, id="tally")["text"]
+
+
+def test_judged_numbers_in_table_and_chart(judged, tmp_path):
+    elements = dom(judged, tmp_path)
+    numbers = [element for element in having(elements, tag="td") if "data-value" in element]
+    assert numbers[1]["text"].startswith("60.0 / 3.2[")
+    assert float(numbers[1]["data-value"]) == pytest.approx(60)
+    assert 1 < float(numbers[2]["data-value"]) < 5
+    assert [number["text"] for number in numbers[-2:]] == ["–†", "–†"]
+    links = having(elements, tag="a", title=f"Show the cases of {report_sample.JUDGED_ONLY}")
+    assert "metric=judge_score+by+rules" in links[1]["href"]
+    assert "group" not in links[1]["href"]
+    options = [element["value"] for element in having(elements, tag="option")]
+    assert str(report_sample.JUDGED_ONLY) in options
+
+
+def test_a_score_is_right_from_a_threshold_of_its_own(judged, tmp_path):
+    with opened(judged, tmp_path) as page:
+        page.choose("Cell", str(report_sample.JUDGED_ONLY))
+        page.choose("Metric", "judge_score by rules")
+        least = "[...document.querySelectorAll('#controls label')[2].querySelectorAll('option')].map((o) => o.text)"
+        page.expect(least, ["exactly 5", *[f"at least {n}" for n in (4, 3, 2, 1)]])
+        page.choose("Right if", "5")
+        page.says("#tally", "24 cases shown: 6 right, 9 wrong, 9 failed (right means judge_score by rules = 5)")
+        assert [e for e in page.events if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")] == []
+
+
 def test_a_failure_says_what_happened(report, tmp_path):
     detail = one(dom(report, tmp_path, case="signs/v0/q2"), id="detail")["text"]
     assert "error:engine: the engine ran out of memory" in detail

@@ -8,8 +8,11 @@ import pytest
 import yaml
 
 from scripts.lib import metrics, stats
-from scripts.tables import formats, make_table, rows
+from scripts.lib.cells import JUDGED, Cell, Entry
+from scripts.tables import footnotes, make_table, printed, rows
 from tests.unit import table_sample as sample
+
+ENTRY = Entry(Cell("signs", "reader", "uniform_4", "native", "v_q"), "exact_match", "all")
 
 
 def spec(**changes) -> dict:
@@ -50,7 +53,7 @@ def make(folder: Path, table: dict, status: dict[int, str] | None = None, skip: 
         sample.score(folder, cell, choices, sample.predictions(choices))
     sample.config(folder, table)
     out = folder / "out"
-    command = ["--table", str(folder / "config/tables/p/t.yaml"), "--scores", str(folder / "scores")]
+    command = ["--table", str(folder / "config/tables/p/t.yaml"), "--results", str(folder)]
     for option, suffix in (("tex", "tex"), ("csv", "csv"), ("json", "json"), ("markdown", "md")):
         command += [f"--{option}", str(out / f"t.{suffix}")]
     return command
@@ -95,11 +98,11 @@ def test_equal_values_share_a_rank_and_a_lone_value_is_not_best(tmp_path: Path) 
 def test_ranks_follow_the_direction() -> None:
     def row(value: float | None) -> rows.Row:
         score = {"value": value, "low": 0.0, "high": 1.0, "n": 1, "n_scored": 1, "n_videos": 2}
-        return rows.Row("x", "", [rows.Number(None, score)])
+        return rows.Row("x", "", [rows.Number(ENTRY, score)])
 
     def partial(value: float) -> rows.Row:
         score = {"value": value, "low": 0.0, "high": 1.0, "n": 40, "n_scored": 1, "n_videos": 1}
-        return rows.Row("x", "", [rows.Number(None, score)])
+        return rows.Row("x", "", [rows.Number(ENTRY, score)])
 
     table = [row(0.2), row(0.9), row(0.20001), row(None), row(0.5)]
     assert [r.numbers[0].rank for r in rows.ranked(table, ["higher"])] == [0, 1, 0, 0, 2]
@@ -203,17 +206,18 @@ def test_an_interval_of_no_width_is_not_left_uncommented(tmp_path: Path) -> None
 )
 def test_which_intervals_have_no_width(low: float, high: float, n_videos: int, told: bool) -> None:
     score = {"value": 1.0, "low": low, "high": high, "n": n_videos, "n_scored": n_videos, "n_videos": n_videos}
-    row = rows.Row("r", "", [rows.Number(None, score)])
-    found = rows.Table({"columns": [{"label": "c"}]}, [row], {}, {}, [], [], [200])
-    assert any("no width" in note for note in formats.notes(found)) is told
+    row = rows.Row("r", "", [rows.Number(ENTRY, score)])
+    found = rows.Table({"columns": [{"label": "c"}]}, [row], {}, [], [])
+    assert any("no width" in note for note in footnotes.notes(found)) is told
 
 
 def test_a_difference_of_no_width_is_told_too() -> None:
-    pair = rows.Comparison(("a", "b"), "c", stats.Difference(1.0, 1.0, 1.0, 0.01, 9, 9), 0.01)
-    found = rows.Table({"columns": [{"label": "c"}]}, [], {}, {}, [], [pair], [200])
-    assert any("no width" in note for note in formats.notes(found))
+    pair = rows.Comparison(("a", "b"), "c", "exact_match", stats.Difference(1.0, 1.0, 1.0, 0.01, 9, 9, 0.0), 0.01)
+    found = rows.Table({"columns": [{"label": "c"}]}, [], {}, [], [pair])
+    assert any("no width" in note for note in footnotes.notes(found))
     assert (
-        formats.notes(found)[-1] == "“a” minus “b” in c: +100.0 [+100.0, +100.0], p = 0.010 (9 questions of 9 videos)."
+        footnotes.notes(found)[-1]
+        == "“a” minus “b” in c: +100.0 [+100.0, +100.0], p = 0.010 (9 questions of 9 videos)."
     )
 
 
@@ -259,9 +263,11 @@ def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], 
 
 def test_one_video_has_no_interval() -> None:
     score = {"value": 0.5, "low": 0.5, "high": 0.5, "n": 2, "n_scored": 2, "n_videos": 1}
-    assert formats.interval(rows.Number(None, score)) == ""
+    assert printed.interval(rows.Number(ENTRY, score)) == ""
 
 
 def test_schema_knows_exactly_the_metrics_there_are() -> None:
     schema = yaml.safe_load((sample.ROOT / "config/schemas/table.schema.yaml").read_text(encoding="utf-8"))
-    assert schema["properties"]["defaults"]["properties"]["metric"]["enum"] == list(metrics.NAMES)
+    assert schema["properties"]["defaults"]["properties"]["metric"]["enum"] == list(
+        dict.fromkeys([*metrics.NAMES, *JUDGED])
+    )

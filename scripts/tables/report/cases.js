@@ -2,7 +2,9 @@
 
 const ROW = 58;
 const FUZZY = /rouge|anls|lcs/;
+const POINTS = /^judge_score /; // from 0 to 5, everything else from 0 to 1
 const THRESHOLDS = ["1", "0.9", "0.8", "0.5"];
+const POINT_THRESHOLDS = ["5", "4", "3", "2", "1"];
 const KINDS = ["all", "right", "wrong", "failed"];
 const EMPTY = { cell: "", metric: "", threshold: "", filter: "all", group: "all", q: "", case: "" };
 let state = { ...EMPTY };
@@ -25,9 +27,16 @@ function stateOf(hash) {
   if (cell && !cell.metrics.includes(found.metric)) {
     found.metric = usualMetric(tables, found.cell) || cell.metrics[0] || "";
   }
-  if (!(Number(found.threshold) > 0)) found.threshold = FUZZY.test(found.metric) ? "0.9" : "1";
+  if (!(Number(found.threshold) > 0)) found.threshold = usualThreshold(found.metric);
   if (!KINDS.includes(found.filter)) found.filter = "all";
   return found;
+}
+
+const thresholdsOf = (metric) => (POINTS.test(metric) ? POINT_THRESHOLDS : THRESHOLDS);
+
+function usualThreshold(metric) {
+  if (POINTS.test(metric)) return "3";
+  return FUZZY.test(metric) ? "0.9" : "1";
 }
 
 function entriesOf(tables) {
@@ -48,10 +57,18 @@ function usualMetric(tables, cell) {
 const casesOf = (cell) => load(`cases:${cell}`);
 const questionOf = (cell, at) => load(`questions:${load("report").cells[cell].dataset}`)[casesOf(cell).question[at]];
 
+/** Why the chosen metric has no value: the model's failure or that of the metric's judge; empty where there is none. */
+function failure(at) {
+  const cases = casesOf(state.cell);
+  if (!SCORED.has(cases.status[at])) return cases.status[at];
+  const judgement = cases.judged[state.metric.split(" by ")[1]]?.[at];
+  return judgement && judgement.status !== "ok" ? `not judged: ${judgement.status}` : "";
+}
+
 /** right, wrong, failed, or unscored where the metric says nothing about the case. */
 function verdict(at) {
   const cases = casesOf(state.cell);
-  if (!SCORED.has(cases.status[at])) return "failed";
+  if (failure(at)) return "failed";
   const value = cases.metrics[state.metric]?.[at];
   if (value === null || value === undefined) return "unscored";
   return value >= Number(state.threshold) - 1e-9 ? "right" : "wrong";
@@ -110,7 +127,7 @@ function showCases() {
 }
 
 function showTally(tally) {
-  const least = state.threshold === "1" ? "= 1" : `≥ ${state.threshold}`;
+  const least = state.threshold === thresholdsOf(state.metric)[0] ? `= ${state.threshold}` : `≥ ${state.threshold}`;
   const rule = state.metric ? `right means ${state.metric} ${least}` : "this cell has no metric";
   const parts = ["right", "wrong", "failed"].map((kind) => `${tally[kind].toLocaleString("en")} ${kind}`);
   if (tally.unscored) parts.push(`${tally.unscored.toLocaleString("en")} without this metric`);
@@ -139,7 +156,7 @@ function caseRow(index) {
   const question = questionOf(state.cell, at);
   const cases = casesOf(state.cell);
   const kind = verdict(at);
-  const said = kind === "failed" ? cases.status[at] : cases.answer[at] || "(empty)";
+  const said = kind === "failed" ? failure(at) : cases.answer[at] || "(empty)";
   const row = node(
     "div",
     {

@@ -118,7 +118,7 @@ function series(table, at) {
     const cell = cells[entry.cell];
     if (entry.value === null || !cell || !cell.frames) continue;
     const kind = cell.sampler.replace(/_?\d+$/, "");
-    const key = [cell.model, kind, cell.dataset, cell.resolution, cell.prompt];
+    const key = [cell.model, kind, cell.dataset, cell.resolution, cell.prompt, entry.judge];
     const line = lines.get(key.join("/")) || { key, points: [] };
     line.points.push({ frames: cell.frames, entry, label: rowName(row) });
     lines.set(key.join("/"), line);
@@ -126,7 +126,7 @@ function series(table, at) {
   const found = [...lines.values()];
   for (const line of found) line.points.sort((a, b) => a.frames - b.frames);
   const real = found.some((line) => new Set(line.points.map((point) => point.frames)).size > 1);
-  const parts = [0, 1, 2, 3, 4].filter((part) => part === 0 || new Set(found.map((line) => line.key[part])).size > 1);
+  const parts = [0, 1, 2, 3, 4, 5].filter((part) => part === 0 || new Set(found.map((line) => line.key[part])).size > 1);
   for (const line of found) line.name = parts.map((part) => line.key[part]).join(" · ");
   return real ? found : [];
 }

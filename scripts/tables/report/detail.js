@@ -43,9 +43,13 @@ function facts(question, at) {
   add("Truth", node("b", {}, question.ground_truth ? `${question.ground_truth}: ${truth}` : truth));
   add("Answer", node("b", {}, cases.answer[at] || "(empty)"), " ", node("span", { class: `badge ${kind}` }, kind));
   if (cases.raw[at] !== null) add("Raw reply", node("pre", {}, cases.raw[at] || "(empty)"));
-  const scores = Object.entries(cases.metrics).filter(([, values]) => values[at] !== null);
+  const judged = / by /; // told with the judgement
+  const scores = Object.entries(cases.metrics).filter(([name, values]) => values[at] !== null && !judged.test(name));
   const shown = scores.map(([name, values]) => score(name, values[at]));
   if (scores.length) add("Scores", node("ul", { class: "scores" }, shown));
+  for (const [judge, made] of Object.entries(cases.judged)) {
+    if (made[at] && made[at].status !== "no_answer") add(`Judged by ${judge}`, ...judgement(made[at]));
+  }
   if (cases.status[at] !== "ok") add("Status", cases.status[at], cases.detail[at] ? `: ${cases.detail[at]}` : "");
   add("Group", [question.category, ...(question.subsets || [])].join(", "));
   if (question.t_question !== undefined) add("Asked at", seconds(question.t_question));
@@ -64,6 +68,16 @@ function options(question) {
 function score(name, value) {
   const short = value.toFixed(3).replace(/\.?0+$/, "");
   return node("li", { class: name === state.metric ? "chosen" : "" }, `${name} ${short}`);
+}
+
+/** A verdict with its score, or why there is none; what was unusual; and what the judge wrote. */
+function judgement({ status, verdict, score, flags = [], detail, raw, raw_repair, again_verdict, again_score }) {
+  const told = (word, points) => (points === undefined ? word : `${word}, ${points} of 5`);
+  const parts = [node("b", {}, status === "ok" ? told(verdict, score) : `not judged: ${status}`)];
+  if (detail) parts.push(` (${detail})`);
+  if (flags.length) parts.push(` [${flags.join(", ")}]`);
+  if (again_verdict) parts.push(`, judged again: ${told(again_verdict, again_score)}`);
+  return [...parts, ...[raw, raw_repair].filter(Boolean).map((text) => node("pre", {}, text))];
 }
 
 function cost(cases, at) {

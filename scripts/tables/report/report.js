@@ -41,8 +41,9 @@ function showControls() {
 }
 
 function controls(cell) {
-  const thresholds = THRESHOLDS.includes(state.threshold) ? THRESHOLDS : [state.threshold, ...THRESHOLDS];
-  const least = thresholds.map((one) => [one, one === "1" ? "exactly 1" : `at least ${one}`]);
+  const usual = thresholdsOf(state.metric);
+  const thresholds = usual.includes(state.threshold) ? usual : [state.threshold, ...usual];
+  const least = thresholds.map((one) => [one, one === usual[0] ? `exactly ${one}` : `at least ${one}`]);
   const names = (list) => list.map((name) => [name, name]);
   const other = { metric: "", threshold: "", group: "all", case: "" };
   return [

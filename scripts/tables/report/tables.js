@@ -64,8 +64,9 @@ function number(entry) {
   if (!(entry.cell in load("report").cells)) return node("td", { "data-value": "" }, entry.text, beside(entry.used));
   const rank = { 1: "strong", 2: "u" }[entry.rank] || "span";
   const href = hashOf({ cell: entry.cell, metric: entry.metric, group: entry.group });
-  const value = node(rank, { class: "value" }, entry.text);
-  const link = node("a", { href, title: `Show the cases of ${entry.cell}` }, value);
+  const [first, ...pair] = entry.text.split(" / "); // rank and interval are those of the first
+  const value = [node(rank, { class: "value" }, first), pair.map((text) => ` / ${text}`)];
+  const link = node("a", { href, title: `Show the cases of ${entry.cell}` }, ...value);
   return node("td", { "data-value": entry.value ?? "" }, link, beside(entry.interval), beside(entry.used));
 }
 
