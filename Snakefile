@@ -9,6 +9,7 @@ configfile: "config/config.yaml"
 
 include: "rules/common.smk"
 include: "rules/lookups.smk"
+include: "rules/scene_text.smk"
 
 
 # Images with other bytes than containers/images.yaml names, or none, end a run here; `-n` does without them.
@@ -19,6 +20,8 @@ onstart:
         or_stop(images.check_files, {job.container_img_url for job in workflow.dag.needrun_jobs()})
     for model in {job.wildcards.get("model") for job in workflow.dag.needrun_jobs()} & set(MODELS):
         or_stop(pins.check, MODELS[model], UNPINNED)
+    for judge in {job.wildcards.get("judge") for job in workflow.dag.needrun_jobs()} & set(JUDGES):
+        or_stop(pins.check, JUDGES[judge], UNPINNED, "judges")
 
 
 # What is asked for: the tables of config["tables"], each in five forms, and one report over all of them.
@@ -48,12 +51,13 @@ rule tracks:
     localrule: True
 
 
-# In the order of the work: footage and questions, frames, text on frames, models, answers, scores, tables.
+# In the order of the work: footage and questions, frames, text on frames, models, answers, judges, scores, tables.
 include: "rules/datasets.smk"
 include: "rules/frames.smk"
 include: "rules/ocr.smk"
 include: "rules/models.smk"
 include: "rules/inference.smk"
+include: "rules/judging.smk"
 include: "rules/scores.smk"
 include: "rules/tables.smk"
 

@@ -41,8 +41,9 @@ SAMPLERS = load_all("sampler")
 RESOLUTIONS = load_all("resolution")
 # The others are for making data sets and for judging.
 PROMPTS = {name: prompt for name, prompt in load_all("prompt").items() if prompt.get("task", "answer") == "answer"}
+JUDGES = load_all("judge")
 UNPINNED = config.get("allow_unpinned", [])
-or_stop(plan.check_models, UNPINNED, MODELS)
+or_stop(plan.check_models, UNPINNED, MODELS | JUDGES)
 OCR = or_stop(files.read, "config/ocr.yaml", "config/schemas/ocr.schema.yaml")
 OCR_GPUS = int(OCR["engine"]["device"] == "gpu")
 or_stop(files.read, "config/keyframes.yaml", "config/schemas/keyframes.schema.yaml")
@@ -67,7 +68,7 @@ ORACLE_FRAMES = "answer_keyframes/native"
 for table in TABLES.values():
     for cell in or_stop(cells.table_cells, table):
         or_stop(cells.check_names, cell, KNOWN, f"table '{table['name']}'")
-    or_stop(plan.check_table, table, plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS))
+    or_stop(plan.check_table, table, plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES))
 
 
 def among(names):
@@ -81,3 +82,4 @@ wildcard_constraints:
     sampler=among(SAMPLERS),
     resolution=among(RESOLUTIONS),
     prompt=among(PROMPTS),
+    judge=among(JUDGES),

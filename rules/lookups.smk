@@ -1,4 +1,4 @@
-# What the rules look up: files, flags and resources of a cell, tables of a target. No rule is defined here.
+# What the rules look up: files, flags and resources of a job, tables of a target. No rule is defined here.
 
 
 def datasets_of(*kinds):
@@ -24,13 +24,13 @@ def shards_of(model):
     return MODELS[model]["resources"].get("shards", 1)
 
 
-def needed_cells(name):
-    """The cells that one table must have; one with ``allow_missing`` takes what is scored already."""
-    return plan.needed_cells(name, TABLES, config["tables"], Path("results/scores"))
+def needed_scores(name):
+    """The scores that one table must have; one with ``allow_missing`` takes what there is already."""
+    return plan.needed_scores(name, TABLES, config["tables"], Path("results"))
 
 
 def all_cells():
-    return sorted({cell for name in config["tables"] for cell in needed_cells(name)})
+    return sorted({scored.cell for name in config["tables"] for scored in needed_scores(name)})
 
 
 def prediction_file(cell):
@@ -63,77 +63,7 @@ def track_files():
 
 def score_files(name):
     """The scores that one table reads."""
-    return [f"results/scores/{cell}/scores.json" for cell in needed_cells(name)]
-
-
-def needs_ocr(model):
-    return "ocr" in MODELS[model]["needs"]
-
-
-def cell_ocr(wildcards):
-    """Text on the frames of a cell, for models that read it; nothing for the others."""
-    return (
-        f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{wildcards.resolution}.jsonl"
-        if needs_ocr(wildcards.model)
-        else []
-    )
-
-
-def cell_scene_text(wildcards):
-    """Text on the frames that the prompt tells: this workflow's reading at full resolution, or somebody else's."""
-    reading = PROMPTS[wildcards.prompt].get("scene_text")
-    if reading is None:
-        return []
-    if reading == "ocr":
-        return f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/native.jsonl"
-    return f"resources/scene_text/{wildcards.dataset}/{wildcards.sampler}/{reading}.jsonl"
-
-
-def cell_crops(wildcards):
-    """Enlarged text for the frames of a cell, where its resolution puts it there."""
-    enlarges = wildcards.resolution in resolutions_with_text() and PROMPTS[wildcards.prompt]["frames"] == "sampled"
-    if not enlarges or "frames" not in MODELS[wildcards.model]["needs"]:
-        return []
-    return f"resources/text_crops/{wildcards.dataset}/{wildcards.sampler}/{cut_like(wildcards.resolution)}.zip"
-
-
-def read_elsewhere(wildcards):
-    """The state of a folder of readings that somebody else made."""
-    return triggers.folder_state(DATASETS[wildcards.dataset]["scene_text"][wildcards.reading]["files"])
-
-
-def resolutions_with_text():
-    """The resolutions that enlarge the text on frames."""
-    return [name for name, resolution in RESOLUTIONS.items() if "scene_text" in resolution]
-
-
-def cut_like(name):
-    """The resolution whose enlarged text is this one's: how large it is put back makes no difference to cutting it."""
-    alike = lambda one: {key: value for key, value in one.items() if key not in ("title", "name", "scale")}
-    wanted = RESOLUTIONS[name]
-    return min(
-        other
-        for other in resolutions_with_text()
-        if alike(RESOLUTIONS[other] | {"scene_text": None}) == alike(wanted | {"scene_text": None})
-        and alike(RESOLUTIONS[other]["scene_text"]) == alike(wanted["scene_text"])
-    )
-
-
-def read_like(wildcards):
-    """Text on the same frames as shrunk by another resolution of this size, which need not be read twice."""
-    size = lambda one: (one["kind"], one.get("pixels"))
-    same = [name for name, one in RESOLUTIONS.items() if size(one) == size(RESOLUTIONS[wildcards.resolution])]
-    plain = sorted(set(same) - set(resolutions_with_text())) or [wildcards.resolution]
-    return f"resources/ocr/{wildcards.dataset}/{wildcards.sampler}/{plain[0]}.jsonl"
-
-
-def enlarged_by(wildcards):
-    return RESOLUTIONS[wildcards.resolution]["scene_text"]["method"]
-
-
-def crops_weights(wildcards):
-    """The folder that the user puts DiffTSR's weights into (docs/super_resolution.md)."""
-    return "resources/models/difftsr" if enlarged_by(wildcards) == "difftsr" else []
+    return [f"results/{scored.folder}/scores.json" for scored in needed_scores(name)]
 
 
 def cell_weights(wildcards):
@@ -155,6 +85,36 @@ def option(flag, files):
 def unpinned(wildcards):
     """A flag for models that the settings allow to run although nothing says which version of theirs it is."""
     return "--allow-unpinned" if wildcards.model in UNPINNED and pins.unpinned(MODELS[wildcards.model]) else ""
+
+
+def asks_server(wildcards):
+    return JUDGES[wildcards.judge]["kind"] == "llm"
+
+
+def judge_prompt(wildcards):
+    return f"config/prompts/{JUDGES[wildcards.judge]['prompt']}.yaml" if asks_server(wildcards) else []
+
+
+def judge_files(wildcards):
+    """Rating sheets, or what somebody else made of this model's answers."""
+    judge = JUDGES[wildcards.judge]
+    return judge.get("sheets") or judge.get("files", {}).get(wildcards.model, [])
+
+
+def judge_resource(key, otherwise):
+    """A resource function read off the judge's YAML, for judges that say it."""
+    return lambda wildcards, attempt: JUDGES[wildcards.judge].get("resources", {}).get(key, otherwise) * attempt
+
+
+def unpinned_judge(wildcards):
+    judge = JUDGES[wildcards.judge]
+    return "--allow-unpinned" if wildcards.judge in UNPINNED and pins.unpinned(judge) else ""
+
+
+def judge_versions(wildcards):
+    kind = JUDGES[wildcards.judge]["kind"]
+    read = ["scripts/judges/replies.py", "scripts/infer/prompting.py"] if kind == "llm" else []
+    return versions("scripts/judge/judge_cell.py", f"scripts/judges/{kind}.py", *read)
 
 
 def versions(*modules):
@@ -183,6 +143,12 @@ def short_cells(wildcards):
     """The batch for cells that take minutes on a CPU, where the profile gives batches a size; APIs take longer."""
     batched, needs = "short_cells" in workflow.group_settings.group_components, MODELS[wildcards.model]["resources"]
     return "short_cells" if batched and not needs["gpus"] and needs["runtime_min"] <= SHORT_MIN else None
+
+
+def short_judgements(wildcards):
+    """The batch for judging by rules and files, which takes seconds; servers take longer."""
+    batched = "short_judgements" in workflow.group_settings.group_components
+    return "short_judgements" if batched and not asks_server(wildcards) else None
 
 
 SHORT_MIN = 60

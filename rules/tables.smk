@@ -24,7 +24,7 @@ rule make_table:
     params:
         version=versions("scripts/tables/make_table.py"),
     shell:
-        "python -m scripts.tables.make_table --table {input.table} --scores results/scores --tex {output.tex}"
+        "python -m scripts.tables.make_table --table {input.table} --results results --tex {output.tex}"
         " --csv {output.csv} --json {output.json} --markdown {output.markdown} --log {log}"
 
 
@@ -71,6 +71,6 @@ rule make_report:
         version=versions("scripts/tables/make_report.py"),
     shell:
         "python -m scripts.tables.make_report --tables {input.specifications} --table-dir results/tables"
-        " --scores results/scores --predictions results/predictions --resources resources"
+        " --results results --predictions results/predictions --resources resources"
         " --cache resources/cache/thumbnails --workers {threads} --timeout-s {params.timeout_s}"
         " --report {output.report} --log {log}"

@@ -5,10 +5,11 @@ Runs inside the Snakefile too, so it needs nothing beyond PyYAML and jsonschema.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from scripts.lib.cells import Cell, Entry, check_names, row_name, table_cells, table_entries
+from scripts.lib.cells import Cell, Entry, Scored, check_names, row_name, table_entries, table_scores
 from scripts.lib.errors import ConfigError
 from scripts.lib.text import did_you_mean
 
@@ -33,6 +34,7 @@ class Configs:
     prompts: Named
     datasets: Named
     resolutions: Named
+    judges: Named
 
 
 def check_table(table: dict[str, Any], configs: Configs) -> None:
@@ -54,6 +56,8 @@ def check_table(table: dict[str, Any], configs: Configs) -> None:
                 continue
             where = f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}'"
             check_names(entry.cell, known, where)
+            if entry.judge and entry.judge not in configs.judges:
+                raise ConfigError(f"{where}: no judge '{entry.judge}'{did_you_mean(entry.judge, configs.judges)}")
             wrong = problem(entry, configs)
             if wrong:
                 raise ConfigError(f"{where}: {wrong}")
@@ -62,23 +66,38 @@ def check_table(table: dict[str, Any], configs: Configs) -> None:
 def problem(entry: Entry, configs: Configs) -> str:
     """Why one number of a table can never be, and what to do about it; empty when nothing speaks against it.
 
-    That is a metric that the prompt's answers don't have, a prompt without frames for a model that reads the text on
-    them, options where the data set has none, a group that can't exist, and what the axes can't be together.
+    That is a metric or judge that the prompt's answers don't have, a judge without its files, a prompt without frames
+    for a model that reads the text on them, options where the data set has none, a group that can't exist, and what the
+    axes can't be together.
     """
     cell, prompt = entry.cell, configs.prompts[entry.cell.prompt]
     source, answers = configs.datasets[cell.dataset]["source"], prompt["answers"]
-    if (entry.metric == CHOICE) != (answers == "option"):
-        needed = "option" if entry.metric == CHOICE else "open"
+    judge = configs.judges[entry.judge] if entry.judge else None
+    asks_for_option = entry.metric == CHOICE if judge is None else judge["kind"] == "option_letter"
+    if asks_for_option != (answers == "option"):
+        what, needed = f"judge '{entry.judge}'" if judge else f"metric '{entry.metric}'", ("open", "option")
         return (
-            f"metric '{entry.metric}' needs a prompt with answers: {needed}, and prompt '{cell.prompt}' has answers:"
+            f"{what} needs a prompt with answers: {needed[asks_for_option]}, and prompt '{cell.prompt}' has answers:"
             f" {answers}; change one of them"
         )
+    if judge and (lacking := _lacking(judge, cell.model)):
+        return lacking
     if answers == "option" and source["kind"] == "synthetic_rolling":
         return f"questions of data set '{cell.dataset}' have no options; take a prompt with answers: open"
     groups = known_groups(source)
     if groups is not None and entry.group not in groups:
         return f"data set '{cell.dataset}' has no group '{entry.group}'{did_you_mean(entry.group, groups)}"
     return _misfit(cell, prompt, configs)
+
+
+def _lacking(judge: dict[str, Any], model: str) -> str:
+    """What a judge has not got for a model's answers; empty when it has all."""
+    file = f"config/judges/{judge['name']}.yaml"
+    if judge["kind"] == "human" and not judge["sheets"]:
+        return f"judge '{judge['name']}' has no rating sheets; list them in {file} (docs/judging.md)"
+    if judge["kind"] == "elsewhere" and model not in judge["files"]:
+        return f"judge '{judge['name']}' has no file for model '{model}'; add one to files in {file}"
+    return ""
 
 
 def _misfit(cell: Cell, prompt: dict[str, Any], configs: Configs) -> str:
@@ -128,10 +147,10 @@ def _check_known(names: Iterable[str], files: Iterable[str], what: str, where: s
 def known_groups(source: dict[str, Any]) -> list[str] | None:
     """The groups of questions that score_cell can find in a rendered data set; None where only its questions tell."""
     if source["kind"] == "synthetic_rolling":
-        return ["all", "RollingText", *MOTIONS[: source["videos"]]]
+        return ["all", "macro", "RollingText", *MOTIONS[: source["videos"]]]
     if source["kind"] == "synthetic_signs":
         categories = [name for name in ("now", "first", "previous") if source["questions"][name]]
-        return ["all", *categories, "current", "subset:previous" if "previous" in categories else "previous"]
+        return ["all", "macro", *categories, "current", "subset:previous" if "previous" in categories else "previous"]
     return None
 
 
@@ -140,7 +159,8 @@ def check_layout(table: dict[str, Any]) -> None:
 
     Raises:
         ConfigError: two columns, or two rows of a section, with one label; an entry without one of its axes; ``only``
-            or ``compare`` naming what isn't there; a comparison of what can't be compared.
+            or ``compare`` naming what isn't there; a comparison of what can't be compared; a pair of two metrics that
+            are not of one judge.
     """
     columns = [column["label"] for column in table["columns"]]
     rows = [row_name(row) for row in table["rows"]]
@@ -149,6 +169,13 @@ def check_layout(table: dict[str, Any]) -> None:
         if twice is not None:
             raise ConfigError(f"table '{table['name']}': two {kind} are called '{twice}'; rename one of them")
     entries = table_entries(table)
+    for row, of_row in zip(rows, entries, strict=True):
+        for column, entry in zip(table["columns"], of_row, strict=True):
+            if "pair" in column and entry and entry.metric != "judge_accuracy":
+                raise ConfigError(
+                    f"table '{table['name']}': column '{column['label']}' has a pair, and its metric in row '{row}' is"
+                    f" {entry.metric}; set its metric to judge_accuracy, or leave out pair"
+                )
     for asked in table.get("compare", []):
         _check_comparison(asked, dict(zip(rows, entries, strict=True)), columns, f"table '{table['name']}': compare")
 
@@ -161,10 +188,11 @@ def _check_comparison(
             raise ConfigError(f"{where}: no {kind} '{name}'{did_you_mean(name, known)}")
     first, second = asked["rows"]
     a, b = (rows[name][columns.index(asked["column"])] for name in (first, second))
-    if a is None or b is None or (a.metric, a.group, a.cell.dataset) != (b.metric, b.group, b.cell.dataset):
+    read = ("metric", "group", "judge", "cell.dataset")
+    if a is None or b is None or any(attrgetter(name)(a) != attrgetter(name)(b) for name in read):
         raise ConfigError(
-            f"{where}: '{first}' and '{second}' don't both have column '{asked['column']}' with one metric, group and"
-            " data set; compare other rows or another column"
+            f"{where}: '{first}' and '{second}' don't both have column '{asked['column']}' with one metric, group,"
+            " judge and data set; compare other rows or another column"
         )
     if a == b:
         raise ConfigError(
@@ -218,21 +246,21 @@ def short_names(tables: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def needed_cells(name: str, tables: Named, asked: Iterable[str], scores: Path) -> list[Cell]:
-    """The cells whose scores a table waits for: all, or under ``allow_missing`` those scored before or made anyway.
+def needed_scores(name: str, tables: Named, asked: Iterable[str], results: Path) -> list[Scored]:
+    """The scores that a table waits for: all, or under ``allow_missing`` those made before or made anyway.
 
     Made anyway is what the tables without ``allow_missing`` ask for that are made together with this one: those asked
     for, where it is one of them, else those of its folder.
 
     Args:
         asked: names of the tables in the settings.
-        scores: root of ``<cell>/scores.json``.
+        results: the folder in which ``Scored.folder`` is.
     """
-    wanted = table_cells(tables[name])
+    wanted = table_scores(tables[name])
     if not tables[name].get("allow_missing"):
         return wanted
     asked = list(asked)
     together = asked if name in asked else papers(tables).get(name.split("/")[0], [])
     strict = [tables[other] for other in together if not tables[other].get("allow_missing")]
-    made = {cell for other in strict for cell in table_cells(other)}
-    return [cell for cell in wanted if cell in made or (scores / cell.path / "scores.json").is_file()]
+    made = {scored for other in strict for scored in table_scores(other)}
+    return [scored for scored in wanted if scored in made or (results / scored.folder / "scores.json").is_file()]

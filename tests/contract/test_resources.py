@@ -6,7 +6,10 @@ import pytest
 
 from tests.contract.test_conventions import RULES
 
-GROWS = re.compile(r"growing\(\d+\)|model_resource\(\"\w+\", grows=True\)|lambda [\w, ]*attempt: .*\battempt\b.*")
+GROWS = re.compile(
+    r"growing\(\d+\)|model_resource\(\"\w+\", grows=True\)|judge_resource\(\"\w+\", \d+\)"
+    r"|lambda [\w, ]*attempt: .*\battempt\b.*"
+)
 
 
 @pytest.mark.parametrize("name", RULES)

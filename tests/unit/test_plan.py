@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.judge.score_cell import groups
+from scripts.judge.scoring import groups
 from scripts.lib import cells, config, metrics, plan
 from scripts.lib.errors import ConfigError
-from scripts.lib.records import Case
+from scripts.lib.records import MACRO, Case
 from scripts.synth import motion, signs
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,13 @@ DATASETS = {
     "rolling": {"source": {"kind": "synthetic_rolling", "videos": 14}},
     "mine": {"source": {"kind": "local"}, "scene_text": {"azure": {"format": "azure_read", "files": "f"}}},
 }
-CONFIGS = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS)
+JUDGES = {
+    "words": {"name": "words", "kind": "lexical"},
+    "letter": {"name": "letter", "kind": "option_letter"},
+    "raters": {"name": "raters", "kind": "human", "sheets": []},
+    "theirs": {"name": "theirs", "kind": "elsewhere", "files": {"people": "file.json"}},
+}
+CONFIGS = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES)
 
 
 def table(**changes) -> dict:
@@ -51,6 +57,11 @@ def table(**changes) -> dict:
         "compare": [{"rows": ["Größe / four", "four"], "column": "now"}],
     }
     return base | changes
+
+
+def judged(judge: str, **column: str) -> dict:
+    """A change of the table: its only column is judged."""
+    return {"columns": [{"label": "now", "metric": "judge_accuracy", "judge": judge, **column}]}
 
 
 def check(wanted: dict) -> None:
@@ -106,6 +117,26 @@ def test_a_sound_table_passes_and_stays_as_it_is() -> None:
             {"columns": [{"label": "now", "prompt": "v_q_azure"}]},
             "prompt 'v_q_azure' tells the text as 'azure' read it, and data set 'signs' has no such scene_text; add it",
         ),
+        (
+            {"columns": [{"label": "now", "metric": "judge_score"}]},
+            "row 'Größe / four', column 'now' names no judge; set it in defaults, the row or the column",
+        ),
+        (judged("wrods"), "no judge 'wrods' (did you mean 'words'?)"),
+        (judged("letter"), "judge 'letter' needs a prompt with answers: option, and prompt 'v_q' has answers: open"),
+        (judged("words", prompt="v_q_options"), "judge 'words' needs a prompt with answers: open, and prompt"),
+        (judged("raters"), "judge 'raters' has no rating sheets; list them in config/judges/raters.yaml"),
+        (judged("theirs"), "judge 'theirs' has no file for model 'reader'; add one to files in config/judges/theirs"),
+        (
+            {
+                "rows": [
+                    {"label": "a", "model": "seer", "sampler": "s", "judge": "words"},
+                    {"label": "b", "model": "seer", "sampler": "t", "judge": "others"},
+                ],
+                "columns": [{"label": "now", "metric": "judge_score"}],
+                "compare": [{"rows": ["a", "b"], "column": "now"}],
+            },
+            "'a' and 'b' don't both have column 'now' with one metric, group, judge and data set",
+        ),
         ({"columns": [{"label": "now", "prompt": "vq"}]}, "no prompt 'vq' (did you mean 'v_q'?)"),
         ({"compare": [{"rows": ["Größe / fuor", "four"], "column": "all"}]}, "no row 'Größe / fuor' (did you mean"),
         ({"compare": [{"rows": ["Größe / one", "four"], "column": "nwo"}]}, "no column 'nwo' (did you mean 'now'?)"),
@@ -142,6 +173,23 @@ def test_a_blind_prompt_is_fine_where_no_text_is_read() -> None:
     check(table(rows=[blind], compare=[]))
 
 
+def test_judges_have_their_place_beside_other_metrics() -> None:
+    columns = [
+        {"label": "now", "metric": "judge_score", "group": "macro"},
+        {"label": "all", "metric": "exact_match"},
+        {"label": "letter", "metric": "judge_accuracy", "judge": "letter", "prompt": "v_q_options"},
+    ]
+    wanted = table(columns=columns, defaults=table()["defaults"] | {"judge": "words"})
+    check(wanted)
+    cell = cells.parse("signs/seer/uniform_4/native/v_q")
+    options = cells.parse("signs/seer/uniform_4/native/v_q_options")
+    scored = [cells.Scored(cell), cells.Scored(cell, "words"), cells.Scored(options, "letter")]
+    assert [one for one in cells.table_scores(wanted) if one.cell.model == "seer"] == scored
+    assert [one.folder.as_posix() for one in scored[:2]] == [f"scores/{cell}", f"judged/words/{cell}"]
+    theirs = {"label": "people", "model": "people", "sampler": "elsewhere", "resolution": "elsewhere"}
+    check(table(rows=[theirs], compare=[], **judged("theirs")))
+
+
 def test_what_was_made_elsewhere_and_what_somebody_else_read_have_their_place() -> None:
     people = {"label": "people", "model": "people", "sampler": "elsewhere", "resolution": "elsewhere"}
     read = {"label": "read", "model": "seer", "sampler": "s", "prompt": "v_q_azure", "dataset": "mine"}
@@ -165,13 +213,18 @@ def test_known_groups_are_those_that_scoring_makes() -> None:
 
     asked = [(category, subset) for category in signs.WORDING for subset in ("current", "previous")]
     of_signs = groups([case(at, *one) for at, one in enumerate(asked)])
-    assert set(plan.known_groups(DATASETS["signs"]["source"])) == set(of_signs)
+    assert set(plan.known_groups(DATASETS["signs"]["source"])) == {MACRO, *of_signs}
     fewer = groups([case(at, *one) for at, one in enumerate(asked) if one[0] != "previous"])
     source = {"kind": "synthetic_signs", "questions": {"now": 2, "first": 1, "previous": 0}}
-    assert set(plan.known_groups(source)) == set(fewer)
+    assert set(plan.known_groups(source)) == {MACRO, *fewer}
     of_rolling = groups([case(at, "RollingText", one) for at, one in enumerate(motion.MOTIONS)])
-    assert set(plan.known_groups(DATASETS["rolling"]["source"])) == set(of_rolling)
-    assert plan.known_groups({"kind": "synthetic_rolling", "videos": 2}) == ["all", "RollingText", *motion.MOTIONS[:2]]
+    assert set(plan.known_groups(DATASETS["rolling"]["source"])) == {MACRO, *of_rolling}
+    assert plan.known_groups({"kind": "synthetic_rolling", "videos": 2}) == [
+        "all",
+        "macro",
+        "RollingText",
+        *motion.MOTIONS[:2],
+    ]
 
 
 def test_what_the_snakefile_cannot_import_agrees() -> None:
@@ -190,7 +243,7 @@ def test_shipped_tables_are_whole(name: str) -> None:
     root = ROOT / "config"
     loaded = (
         {name: config.load(kind, name, root) for name in config.names(kind, root)}
-        for kind in ("model", "prompt", "dataset", "resolution")
+        for kind in ("model", "prompt", "dataset", "resolution", "judge")
     )
     plan.check_table(config.load("table", name, root), plan.Configs(*loaded))
 
@@ -199,15 +252,15 @@ def test_a_table_that_may_miss_scores_waits_for_those_made_before_or_anyway(tmp_
     strict = table(rows=[{"label": "r", "model": "seer", "sampler": "uniform_4"}], compare=[])
     tables = {"p/free": table(allow_missing=True), "p/strict": strict, "q/strict": strict, "q/free": table()}
     tables["q/free"]["allow_missing"] = True
-    before = cells.parse("signs/reader/uniform_1/native/v_q")
-    anyway = cells.parse("signs/seer/uniform_4/native/v_q")
-    assert plan.needed_cells("p/free", tables, ["p/free"], tmp_path) == []
-    assert plan.needed_cells("p/free", tables, ["p/free", "q/strict"], tmp_path) == [anyway]
-    assert plan.needed_cells("q/free", tables, ["p/free"], tmp_path) == [anyway], "made with its folder"
-    (tmp_path / before.path).mkdir(parents=True)
-    (tmp_path / before.path / "scores.json").write_text("{}", encoding="utf-8")
-    assert plan.needed_cells("p/free", tables, ["p/free", "p/strict"], tmp_path) == [before, anyway]
-    assert plan.needed_cells("p/strict", tables, ["p/free"], tmp_path) == [anyway]
+    before = cells.Scored(cells.parse("signs/reader/uniform_1/native/v_q"))
+    anyway = cells.Scored(cells.parse("signs/seer/uniform_4/native/v_q"))
+    assert plan.needed_scores("p/free", tables, ["p/free"], tmp_path) == []
+    assert plan.needed_scores("p/free", tables, ["p/free", "q/strict"], tmp_path) == [anyway]
+    assert plan.needed_scores("q/free", tables, ["p/free"], tmp_path) == [anyway], "made with its folder"
+    (tmp_path / before.folder).mkdir(parents=True)
+    (tmp_path / before.folder / "scores.json").write_text("{}", encoding="utf-8")
+    assert plan.needed_scores("p/free", tables, ["p/free", "p/strict"], tmp_path) == [before, anyway]
+    assert plan.needed_scores("p/strict", tables, ["p/free"], tmp_path) == [anyway]
 
 
 def test_every_table_has_a_short_name_and_every_folder_its_tables() -> None:
