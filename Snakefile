@@ -51,7 +51,7 @@ rule tracks:
     localrule: True
 
 
-# In the order of the work: footage and questions, frames, text on frames, models, answers, judges, scores, tables.
+# In the order of the work: footage and questions, frames, text on frames, models, answers, judges, scores, people, tables.
 include: "rules/datasets.smk"
 include: "rules/frames.smk"
 include: "rules/ocr.smk"
@@ -59,6 +59,7 @@ include: "rules/models.smk"
 include: "rules/inference.smk"
 include: "rules/judging.smk"
 include: "rules/scores.smk"
+include: "rules/agreement.smk"
 include: "rules/tables.smk"
 
 

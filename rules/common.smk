@@ -42,6 +42,7 @@ RESOLUTIONS = load_all("resolution")
 # The others are for making data sets and for judging.
 PROMPTS = {name: prompt for name, prompt in load_all("prompt").items() if prompt.get("task", "answer") == "answer"}
 JUDGES = load_all("judge")
+AGREEMENTS = load_all("agreement")
 UNPINNED = config.get("allow_unpinned", [])
 or_stop(plan.check_models, UNPINNED, MODELS | JUDGES)
 OCR = or_stop(files.read, "config/ocr.yaml", "config/schemas/ocr.schema.yaml")
@@ -65,10 +66,15 @@ TABLE_SUFFIXES = ["tex", "csv", "json", "md"] + (["pdf"] if PDF else [])
 # The frames whose text tells single_oracle where most of it is.
 ORACLE_FRAMES = "answer_keyframes/native"
 
+CONFIGS = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES)
 for table in TABLES.values():
     for cell in or_stop(cells.table_cells, table):
         or_stop(cells.check_names, cell, KNOWN, f"table '{table['name']}'")
-    or_stop(plan.check_table, table, plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES))
+    or_stop(plan.check_table, table, CONFIGS)
+for agreement in AGREEMENTS.values():
+    for cell in or_stop(cells.rated_cells, agreement).values():
+        or_stop(cells.check_names, cell, KNOWN, f"agreement '{agreement['name']}'")
+    or_stop(plan.check_agreement, agreement, CONFIGS)
 
 
 def among(names):
@@ -83,3 +89,4 @@ wildcard_constraints:
     resolution=among(RESOLUTIONS),
     prompt=among(PROMPTS),
     judge=among(JUDGES),
+    agreement=among(AGREEMENTS),

@@ -101,6 +101,16 @@ def judge_files(wildcards):
     return judge.get("sheets") or judge.get("files", {}).get(wildcards.model, [])
 
 
+def rated_cells(wildcards):
+    """The cells whose answers people rate."""
+    return cells.rated_cells(AGREEMENTS[wildcards.agreement]).values()
+
+
+def rating_sheets(wildcards):
+    """What raters sent back."""
+    return or_stop(plan.rating_sheets, AGREEMENTS[wildcards.agreement])
+
+
 def judge_resource(key, otherwise):
     """A resource function read off the judge's YAML, for judges that say it."""
     return lambda wildcards, attempt: JUDGES[wildcards.judge].get("resources", {}).get(key, otherwise) * attempt

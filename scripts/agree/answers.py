@@ -5,10 +5,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from scripts.lib.cells import AXES, Cell
-from scripts.lib.errors import ConfigError, DataError
+from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
 from scripts.lib.jsonl import dumps
 from scripts.lib.records import Prediction, Question
@@ -66,21 +64,6 @@ def _digest(*parts: str | int) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + CUT
-
-
-def cells_of(agreement: Mapping[str, Any]) -> dict[str, str]:
-    """Label to cell of a file in config/agreement, in its order.
-
-    Raises:
-        ConfigError: two cells of one label, or one cell twice.
-    """
-    named: dict[str, str] = {}
-    for one in agreement["cells"]:
-        cell = str(Cell(*(one[axis] for axis in AXES)))
-        if one["label"] in named or cell in named.values():
-            raise ConfigError(f"agreement '{agreement['name']}': '{one['label']}' ({cell}) is there twice; remove one")
-        named[one["label"]] = cell
-    return named
 
 
 def draw(answered: Mapping[str, Answered], n: int, seed: int, same_questions: bool) -> list[Answer]:

@@ -19,8 +19,8 @@ is there already costs nothing. A question then costs:
 Seconds and tokens are the `cost` of each model in config/models/ and judge in config/judges/, questions and footage
 come from the files or settings of each data set, the rest is in config/hardware.yaml. Every number there says whether
 it is a guess, and the guesses that went in are listed at the end. Answers imported from a file cost nothing. The
-budget that is shown is that of config/remote.yaml, less what runs have spent so far (resources/cache/spent.jsonl). What was spent,
-afterwards: python -m scripts.estimate.spent
+budget that is shown is that of config/remote.yaml, less what runs have spent (resources/cache/spent.jsonl). What was
+spent, afterwards: python -m scripts.estimate.spent
 """
 
 import argparse

@@ -147,6 +147,21 @@ def table_scores(table: dict[str, Any]) -> list[Scored]:
     return sorted({entry.scored for row in table_entries(table) for entry in row if entry})
 
 
+def rated_cells(agreement: dict[str, Any]) -> dict[str, Cell]:
+    """Label to cell of a file in config/agreement, in its order.
+
+    Raises:
+        ConfigError: two cells of one label, or one cell twice.
+    """
+    named: dict[str, Cell] = {}
+    for one in agreement["cells"]:
+        cell = Cell(*(one[axis] for axis in AXES))
+        if one["label"] in named or cell in named.values():
+            raise ConfigError(f"agreement '{agreement['name']}': '{one['label']}' ({cell}) is there twice; remove one")
+        named[one["label"]] = cell
+    return named
+
+
 def check_names(cell: Cell, known: dict[str, set[str]], where: str) -> None:
     """Refuse a cell whose axis names a file that does not exist.
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from scripts.lib.cells import Cell, Entry, Scored, check_names, row_name, table_entries, table_scores
+from scripts.lib.cells import Cell, Entry, Scored, check_names, rated_cells, row_name, table_entries, table_scores
 from scripts.lib.errors import ConfigError
 from scripts.lib.text import did_you_mean
 
@@ -36,6 +36,20 @@ class Configs:
     resolutions: Named
     judges: Named
 
+    def check(self, entry: Entry, where: str) -> None:
+        """Refuse a number that can never be.
+
+        Raises:
+            ConfigError: a name without a file, or see ``problem``.
+        """
+        kinds = ("dataset", "model", "prompt", "resolution")
+        check_names(entry.cell, {kind: set(getattr(self, f"{kind}s")) for kind in kinds}, where)
+        if entry.judge and entry.judge not in self.judges:
+            raise ConfigError(f"{where}: no judge '{entry.judge}'{did_you_mean(entry.judge, self.judges)}")
+        wrong = problem(entry, self)
+        if wrong:
+            raise ConfigError(f"{where}: {wrong}")
+
 
 def check_table(table: dict[str, Any], configs: Configs) -> None:
     """Refuse a table that could only fail, or show nothing, once its cells have run.
@@ -44,23 +58,39 @@ def check_table(table: dict[str, Any], configs: Configs) -> None:
         ConfigError: see ``check_layout`` and ``problem``.
     """
     check_layout(table)
-    known = {
-        "dataset": set(configs.datasets),
-        "model": set(configs.models),
-        "prompt": set(configs.prompts),
-        "resolution": set(configs.resolutions),
-    }
     for row, line in zip(table["rows"], table_entries(table), strict=True):
         for column, entry in zip(table["columns"], line, strict=True):
             if entry is None:
                 continue
-            where = f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}'"
-            check_names(entry.cell, known, where)
-            if entry.judge and entry.judge not in configs.judges:
-                raise ConfigError(f"{where}: no judge '{entry.judge}'{did_you_mean(entry.judge, configs.judges)}")
-            wrong = problem(entry, configs)
-            if wrong:
-                raise ConfigError(f"{where}: {wrong}")
+            configs.check(entry, f"table '{table['name']}': row '{row_name(row)}', column '{column['label']}'")
+
+
+def check_agreement(agreement: dict[str, Any], configs: Configs) -> None:
+    """Refuse a comparison of people with a judge that could only fail.
+
+    Raises:
+        ConfigError: see ``rated_cells`` and ``problem``; or the judge is people.
+    """
+    where, judge = f"agreement '{agreement['name']}'", agreement["judge"]
+    for label, cell in rated_cells(agreement).items():
+        configs.check(Entry(cell, "judge_accuracy", "all", judge), f"{where}: cell '{label}'")
+    if configs.judges[judge]["kind"] == "human":
+        raise ConfigError(f"{where}: judge '{judge}' is people; compare them with another judge")
+
+
+def rating_sheets(agreement: dict[str, Any]) -> list[str]:
+    """What raters sent back.
+
+    Raises:
+        ConfigError: nothing so far.
+    """
+    if not agreement["sheets"]:
+        name = agreement["name"]
+        raise ConfigError(
+            f"config/agreement/{name}.yaml lists no sheets; have raters fill in results/agreement/{name}/sheet.csv or"
+            " sheet.html, and list what they send back"
+        )
+    return list(agreement["sheets"])
 
 
 def problem(entry: Entry, configs: Configs) -> str:

@@ -15,8 +15,6 @@ import argparse
 import base64
 import datetime
 import hashlib
-import html
-import json
 import os
 import platform
 import string
@@ -28,6 +26,7 @@ from typing import Any
 from scripts.lib import cli, files
 from scripts.lib.cells import Cell, Scored
 from scripts.lib.errors import ConfigError
+from scripts.lib.pages import embed
 from scripts.lib.records import FramePlan
 from scripts.tables import report_data, report_frames
 from scripts.tables.report_data import Dataset, Inputs
@@ -39,14 +38,6 @@ Plans = dict[tuple[str, str], dict[str, FramePlan]]
 
 VERSION = 2
 """Raise it when a change of the code under scripts/tables makes another page of the same scores."""
-
-
-def embed(name: str, value: Any) -> str:
-    """A block of JSON that the page parses when it first needs it; nothing in it can end the block."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return f'<script type="application/json" id="{html.escape(name)}">{text}</script>'
 
 
 def commit() -> str:

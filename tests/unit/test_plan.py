@@ -121,6 +121,10 @@ def test_a_sound_table_passes_and_stays_as_it_is() -> None:
             {"columns": [{"label": "now", "metric": "judge_score"}]},
             "row 'Größe / four', column 'now' names no judge; set it in defaults, the row or the column",
         ),
+        (
+            {"columns": [{"label": "now", "pair": "judge_score"}]},
+            "column 'now' has a pair, and its metric in row 'Größe / four' is rouge_l; set its metric to judge_accuracy",
+        ),
         (judged("wrods"), "no judge 'wrods' (did you mean 'words'?)"),
         (judged("letter"), "judge 'letter' needs a prompt with answers: option, and prompt 'v_q' has answers: open"),
         (judged("words", prompt="v_q_options"), "judge 'words' needs a prompt with answers: open, and prompt"),
@@ -195,6 +199,44 @@ def test_what_was_made_elsewhere_and_what_somebody_else_read_have_their_place() 
     read = {"label": "read", "model": "seer", "sampler": "s", "prompt": "v_q_azure", "dataset": "mine"}
     larger = {"label": "larger", "model": "seer", "sampler": "s", "resolution": "sr"}
     check(table(rows=[people, read, larger], columns=[{"label": "all"}], compare=[]))
+
+
+def agreement(**changes) -> dict:
+    cell = {"dataset": "signs", "model": "seer", "sampler": "s", "resolution": "native", "prompt": "v_q"}
+    cells_ = [{"label": "one", **cell}, {"label": "two", **cell, "sampler": "t"}]
+    return {"name": "a", "judge": "words", "cells": cells_, "sheets": []} | changes
+
+
+def test_people_are_compared_with_a_judge_that_can_judge_these_answers() -> None:
+    plan.check_agreement(agreement(), CONFIGS)
+    assert list(cells.rated_cells(agreement())) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"judge": "wrods"}, "agreement 'a': cell 'one': no judge 'wrods' (did you mean 'words'?)"),
+        ({"judge": "letter"}, "agreement 'a': cell 'one': judge 'letter' needs a prompt with answers: option"),
+        ({"judge": "people_"}, "agreement 'a': judge 'people_' is people; compare them with another judge"),
+        ({"cells": [agreement()["cells"][0]] * 2}, "agreement 'a': 'one' (signs/seer/s/native/v_q) is there twice"),
+        (
+            {"cells": [agreement()["cells"][0] | {"model": "sear"}]},
+            "cell 'one': no model 'sear' (did you mean 'seer'?)",
+        ),
+    ],
+)
+def test_mistakes_in_a_comparison_of_people_are_named(changes: dict, message: str) -> None:
+    people = {"name": "people_", "kind": "human", "sheets": ["s.csv"]}
+    configs = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES | {"people_": people})
+    with pytest.raises(ConfigError) as raised:
+        plan.check_agreement(agreement(**changes), configs)
+    assert message in str(raised.value)
+
+
+def test_sheets_that_are_not_there_yet_are_asked_for() -> None:
+    assert plan.rating_sheets(agreement(sheets=["a.csv"])) == ["a.csv"]
+    with pytest.raises(ConfigError, match="config/agreement/a.yaml lists no sheets; have raters fill in"):
+        plan.rating_sheets(agreement())
 
 
 def test_a_model_allowed_to_run_unpinned_must_exist() -> None:
