@@ -15,6 +15,7 @@ from scripts.lib import metrics, stats
 LENGTH = 2000
 QUESTIONS, VIDEOS, DRAWS = 7064, 1507, 10_000
 NAIVE_DRAWS = 10
+CATEGORIES, ROWS = 12, 12
 
 
 def cpu_s(work: Callable[[], object], least_s: float = 0.2) -> float:
@@ -66,12 +67,19 @@ def bootstrap() -> None:
     videos = [f"v{at % VIDEOS}" for at in range(QUESTIONS)]
     fast = cpu_s(lambda: stats.bootstrap(values[:, None], videos, DRAWS, 0))
     seven = cpu_s(lambda: stats.bootstrap(np.tile(values[:, None], 7), videos, DRAWS, 0))
+    kinds = [f"c{at % CATEGORIES}" for at in range(QUESTIONS)]
+    macro = cpu_s(lambda: stats.bootstrap(values[:, None], videos, DRAWS, 0, strata=kinds))
+    keys = [str(at) for at in range(QUESTIONS)]
+    rows = {f"row {at}": dict(zip(keys, rng.random(QUESTIONS).tolist(), strict=True)) for at in range(ROWS)}
+    video_of = dict(zip(keys, videos, strict=True))
+    pairs = cpu_s(lambda: stats.compare_all(rows, video_of, DRAWS, 0))
     listed = values.tolist()
     slow = cpu_s(lambda: naive_bootstrap(listed, videos, NAIVE_DRAWS)) * DRAWS / NAIVE_DRAWS
     print(
         f"bootstrap {QUESTIONS} questions, {VIDEOS} videos, {DRAWS} draws: {fast:.2g} s, loop {slow:.2g} s"
         f" (scaled up from {NAIVE_DRAWS} draws), ratio {slow / fast:,.0f}; seven metrics at once cost"
-        f" {seven / fast:.1f} times one"
+        f" {seven / fast:.1f} times one, the macro mean of {CATEGORIES} categories {macro / fast:.1f} times, all"
+        f" {ROWS * (ROWS - 1) // 2} pairs of {ROWS} rows {pairs / fast:.1f} times"
     )
 
 

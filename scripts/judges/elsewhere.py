@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from scripts.judges.protocol import Item, Run
+from scripts.judges.replies import VERDICTS
 from scripts.lib.errors import ConfigError, DataError
 from scripts.lib.files import sha256
-from scripts.lib.records import Judgement, Verdict
+from scripts.lib.records import Judgement
 from scripts.lib.rows import Keys, Row, match, read_rows, remarks
 from scripts.lib.text import nfc
 
 VERSION = 1
 """Raise it when the same file gives other judgements."""
-VERDICTS: dict[str, Verdict] = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 
 
 def judge(run: Run) -> Iterator[Judgement]:

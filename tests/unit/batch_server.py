@@ -50,7 +50,7 @@ class BatchServer:
         self.files: dict[str, str] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.asked: Counter[str] = Counter()
-        """By text, in batches that were created and not refused as a whole."""
+        """By text, in calls, and in batches that were created and not refused as a whole."""
         self.trouble: Callable[[str], str] = lambda _: ""
         """What a call (``POST /v1/batches``) gets instead: a key of ERRORS, or ``late <key>`` after it was done."""
         self.calls: list[str] = []
@@ -187,6 +187,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _do(self, method: str, path: str, query: str, body: bytes) -> tuple[int, Any]:
         parts = path.removeprefix("/v1/").split("/")
+        if parts == ["chat", "completions"]:
+            text = json.loads(body)["messages"][-1]["content"]
+            self.owner.asked[text] += 1
+            return 200, completion(self.owner.reply(text))
         if method == "POST" and parts == ["files"]:
             return 200, self.owner.upload(self._file(body))
         if method == "POST" and parts == ["batches"]:

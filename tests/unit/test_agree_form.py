@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import json
 import re
 import subprocess
 
@@ -49,10 +50,15 @@ def root(tmp_path_factory):
     return made
 
 
-def run(root, tmp_path, script):
-    """The page after a script; fails on any word of complaint."""
+def run(root, tmp_path, script, before=""):
+    """The page after a script; fails on any word of complaint.
+
+    Args:
+        before: of the page's own script, HTML.
+    """
     page = tmp_path / "page.html"
     text = (root / "sheet.html").read_text(encoding="utf-8")
+    text = text.replace("<header>", f"{before}<header>")
     page.write_text(text.replace("</html>", f"{PRELUDE}<script>{script}</script></html>"), encoding="utf-8")
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     ran = subprocess.run(
@@ -135,10 +141,18 @@ def test_contradictions_and_halves_do_not_go_out(root, tmp_path):
 
 
 def test_what_was_entered_is_there_when_the_page_opens_again(root, tmp_path):
-    run(root, tmp_path, 'type("rater", "A"); press("n"); press("2"); press("ArrowRight");')
-    page = run(root, tmp_path, "")
+    """By way of what the page keeps in the browser, which this one forgets when it is closed at once."""
+    page = run(root, tmp_path, """
+        type("rater", "A"); press("n"); press("2"); press("ArrowRight");
+        say("kept", JSON.stringify(Object.entries(localStorage)));
+    """)  # fmt: skip
+    ((name, kept),) = json.loads(said(page, "kept"))
+    before = f"<script>localStorage.setItem({json.dumps(name)}, {json.dumps(kept)})</script>"
+    page = run(root, tmp_path, "", before)
     assert text_of(page, "progress") == "1 of 30 rated"
     assert text_of(page, "place") == "Answer 2 of 30"
+    spoiled = f"<script>localStorage.setItem({json.dumps(name)}, 'not ours')</script>"
+    assert text_of(run(root, tmp_path, "", spoiled), "progress") == "0 of 30 rated"
 
 
 def test_answers_are_text_and_never_page(root, tmp_path):

