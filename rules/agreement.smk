@@ -3,7 +3,6 @@
 
 rule build_rating_sheet:
     input:
-        agreement="config/agreement/{agreement}.yaml",
         questions=lambda wildcards: [
             f"resources/datasets/{cell.dataset}/questions.jsonl" for cell in rated_cells(wildcards)
         ],
@@ -22,9 +21,12 @@ rule build_rating_sheet:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
+        # Not an input: to list the sheets that come back draws nothing anew.
+        agreement="config/agreement/{agreement}.yaml",
+        draw=lambda wildcards: plan.what_is_drawn(AGREEMENTS[wildcards.agreement]),
         version=versions("scripts/agree/build_rating_sheet.py"),
     shell:
-        "python -m scripts.agree.build_rating_sheet --agreement {input.agreement} --predictions results/predictions"
+        "python -m scripts.agree.build_rating_sheet --agreement {params.agreement} --predictions results/predictions"
         " --datasets resources/datasets --sheet {output.sheet} --form {output.form} --key {output.key} --log {log}"
 
 
@@ -57,5 +59,5 @@ rule compare_raters:
         version=versions("scripts/agree/compare_raters.py"),
     shell:
         "python -m scripts.agree.compare_raters --agreement {input.agreement} --key {input.key}"
-        " --sheets {input.sheets} --judgements results/judgements --draws {params.draws} --seed {params.seed}"
+        " --sheets {input.sheets:q} --judgements results/judgements --draws {params.draws} --seed {params.seed}"
         " --json {output.json} --csv {output.csv} --markdown {output.markdown} --tex {output.tex} --log {log}"

@@ -1,5 +1,6 @@
 # Configuration, read and checked once, and what a wildcard may be. No rule is defined here.
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path

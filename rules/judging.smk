@@ -29,10 +29,9 @@ rule judge_cell:
         remote="config/remote.yaml",
         prices="config/prices.yaml",
         spent="resources/cache/spent.jsonl",
-        seed=config["seed"],
         version=judge_versions,
     shell:
         "python -m scripts.judge.judge_cell --judge {input.judge} {params.prompt} --questions {input.questions}"
         " --predictions {input.predictions} {params.files} {params.unpinned} --remote {params.remote}"
-        " --prices {params.prices} --spent {params.spent} --seed {params.seed} --cache resources/cache/judgements"
+        " --prices {params.prices} --spent {params.spent} --cache resources/cache/judgements"
         " --judgements {output.judgements} --log {log}"

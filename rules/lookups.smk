@@ -79,7 +79,8 @@ def sampler_input(need, path):
 
 def option(flag, files):
     """``--flag file`` for a command line, or nothing where there is no file."""
-    return f"--{flag} {files}" if files else ""
+    names = [files] if isinstance(files, str) else files
+    return " ".join([f"--{flag}", *map(shlex.quote, names)]) if names else ""
 
 
 def unpinned(wildcards):

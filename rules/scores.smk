@@ -21,7 +21,7 @@ rule score_cell:
     params:
         draws=config["bootstrap_draws"],
         seed=config["seed"],
-        version=versions("scripts/judge/score_cell.py"),
+        version=versions("scripts/judge/score_cell.py", "scripts/judges/option_letter.py"),
     shell:
         "python -m scripts.judge.score_cell --predictions {input.predictions} --questions {input.questions}"
         " --prompt {input.prompt} --draws {params.draws} --seed {params.seed}"

@@ -87,7 +87,8 @@ def _of_pairs(
     draws: int,
     seed: int,
 ) -> Estimate:
-    """The mean of a statistic over pairs."""
+    """The mean of a statistic over the pairs that have an answer in common."""
+    pairs = [pair for pair in pairs if (~np.isnan(pair.a) & ~np.isnan(pair.b)).any()]
     if not pairs:
         return Estimate(None, None, None, 0, 0)
     found = [sums(pair) for pair in pairs]

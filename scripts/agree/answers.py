@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
@@ -44,9 +45,9 @@ def answer_of(cell: str, question: Question, prediction: Prediction) -> Answer:
         cell=cell,
         key=question.key,
         video=f"{cell.partition('/')[0]}/{question.video}",
-        question=_cut(question.question),
-        truth=_cut(" / ".join(question.answers)),
-        answer=_cut(prediction.answer),
+        question=_shown(question.question),
+        truth=_shown(" / ".join(question.answers)),
+        answer=_shown(prediction.answer),
     )
 
 
@@ -62,8 +63,10 @@ def _digest(*parts: str | int) -> str:
     return hashlib.sha256(dumps(parts).encode()).hexdigest()
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + CUT
+def _shown(text: str) -> str:
+    """Cut, and with a blank before what would be a formula to a spreadsheet that splits at semicolons or tabs."""
+    cut = text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + CUT
+    return re.sub(r"(?<=[;\t])(?=[=+\-@＝＋－＠])", " ", cut)
 
 
 def draw(answered: Mapping[str, Answered], n: int, seed: int, same_questions: bool) -> list[Answer]:

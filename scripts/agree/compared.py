@@ -130,8 +130,11 @@ def notes(found: Compared) -> list[str]:
         lines.append("Without a verdict of the judge: " + ", ".join(f"{n} {name}" for name, n in left.items()) + ".")
     if found.raters < 2:
         lines.append("One rater: nothing is known of how people agree.")
-    if any(one.estimate.value is None and one.estimate.n for one in found.rows):
+    undefined = [one.estimate for one in found.rows if one.estimate.value is None]
+    if any(one.n for one in undefined):
         lines.append(f"{NOTHING} Undefined where somebody always said the same.")
+    if any(not one.n for one in undefined):
+        lines.append(f"{NOTHING} Nothing to compare where no answer was rated by all of those named.")
     return lines
 
 

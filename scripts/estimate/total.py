@@ -159,7 +159,8 @@ def _overdue(cost: Cost) -> str:
 
 def _too_long(place: str, costs: list[Cost]) -> str:
     longest = max(costs, key=lambda cost: cost.wall_h)
-    remedy = "its threads or runtime" if place.startswith("rule ") else "resources.runtime_min or resources.shards"
+    remedy = "its threads or runtime" if place.startswith("rule ") else "resources.runtime_min"
+    remedy += " or resources.shards" if longest.job.rule in ANSWERING else ""
     return (
         f"{place}: {len(costs)} of its jobs look longer than their limit of {longest.job.limit_h:.1f} h (up to"
         f" {longest.wall_h:.1f} h); raise {remedy}"

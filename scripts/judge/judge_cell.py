@@ -46,17 +46,20 @@ def judge_all(
         run: what ``Run`` takes beside the items.
     """
     made: dict[str, Judgement] = {}
-    items = []
+    blank, items = [], []
     for key, question in questions.items():
         prediction = predictions[key]
         if not prediction.scored:
             made[key] = Judgement(key=key, status="no_answer", detail=f"the prediction is {prediction.status}")
         elif not prediction.answer.strip():
-            made[key] = Judgement(key=key, status="ok", verdict="no", score=0, flags=["empty"])
+            blank.append(key)
         else:
             items.append(Item(question, prediction))
     if items:
         made |= {one.key: one for one in find(kind)(Run(items=items, **run))}
+    given = [one.score for one in made.values() if one.status == "ok"]
+    lowest = None if given and set(given) == {None} else 0  # a judge that gives no scores gives none here
+    made |= {key: Judgement(key=key, status="ok", verdict="no", score=lowest, flags=["empty"]) for key in blank}
     return [made[key] for key in questions]
 
 

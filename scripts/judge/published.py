@@ -14,7 +14,6 @@ are counted as if they were one.
 
 import ast
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -148,4 +147,8 @@ def scores(name: str, cases: list[Case], judgements: Mapping[str, Judgement]) ->
 
 def _mean(values: Iterable[bool | int | None]) -> dict[str, float | int | None]:
     known = [value for value in values if value is not None]
-    return {"value": math.fsum(known) / len(known) if known else None, "n": len(known)}
+    try:
+        value = sum(known) / len(known) if known else None
+    except OverflowError:  # whole numbers of any size, and no mean of them
+        value = None
+    return {"value": value, "n": len(known)}

@@ -112,7 +112,8 @@ def summary(
         predictions, judgements: by key; one of each for every case.
     """
     made, rule = list(judgements.values()), judge.get("published_rule")
-    judging = {**cost(made), "calls": sum(one.calls for one in made)}
+    asked = sum(any((one.calls, one.tokens_in, one.dollars)) for one in made)
+    judging = {**cost(made), "calls": sum(one.calls for one in made), "asked": asked}
     return {
         "cell": cell,
         "judge": judge["name"],

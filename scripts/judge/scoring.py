@@ -73,7 +73,7 @@ def score(cases: list[Case], names: list[str], draws: int, seed: int) -> dict[st
     Groups are those of ``groups`` with their micro means, and ``macro``: the mean over the categories in which anything
     was scored, each of the same weight. ``value``, ``low`` and ``high`` are null where nothing could be scored.
     ``detectable`` is the smallest difference to another row of such an interval, on other videos, that would be found
-    with 80 % power; null where fewer than two videos were scored.
+    with 80 % power; null where fewer than two videos were scored, or all draws agree.
     """
     of = groups(cases)
     scores: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -101,7 +101,8 @@ def _scored_alike(members: list[Case], names: list[str]) -> Iterator[tuple[list[
 def _numbers(interval: stats.Interval | None) -> dict[str, float | None]:
     if interval is None:
         return dict.fromkeys(("value", "low", "high", "detectable"))
-    detectable = stats.detectable(math.sqrt(2) * interval.se) if interval.n_videos > 1 else None
+    # Where all draws agree nothing is known of how videos differ.
+    detectable = stats.detectable(math.sqrt(2) * interval.se) if round(interval.se, DECIMALS) else None
     return {
         **{key: round(getattr(interval, key), DECIMALS) for key in ("value", "low", "high")},
         "detectable": None if detectable is None else round(detectable, DECIMALS),

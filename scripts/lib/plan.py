@@ -74,6 +74,8 @@ def check_agreement(agreement: dict[str, Any], configs: Configs) -> None:
     where, judge = f"agreement '{agreement['name']}'", agreement["judge"]
     for label, cell in rated_cells(agreement).items():
         configs.check(Entry(cell, "judge_accuracy", "all", judge), f"{where}: cell '{label}'")
+        if configs.prompts[cell.prompt]["answers"] != "open":
+            raise ConfigError(f"{where}: cell '{label}' answers with an option's letter, which nobody needs to rate")
     if configs.judges[judge]["kind"] == "human":
         raise ConfigError(f"{where}: judge '{judge}' is people; compare them with another judge")
 
@@ -82,15 +84,28 @@ def rating_sheets(agreement: dict[str, Any]) -> list[str]:
     """What raters sent back.
 
     Raises:
-        ConfigError: nothing so far.
+        ConfigError: nothing so far, or a sheet where it would be overwritten.
     """
+    name = agreement["name"]
     if not agreement["sheets"]:
-        name = agreement["name"]
         raise ConfigError(
-            f"config/agreement/{name}.yaml lists no sheets; have raters fill in results/agreement/{name}/sheet.csv or"
-            " sheet.html, and list what they send back"
+            f"config/agreement/{name}.yaml lists no sheets; have raters fill in copies of"
+            f" results/agreement/{name}/sheet.csv, or sheet.html, and list what they send back"
         )
+    if wrong := _made_here(agreement["sheets"]):
+        raise ConfigError(f"config/agreement/{name}.yaml: {wrong}")
     return list(agreement["sheets"])
+
+
+def what_is_drawn(agreement: dict[str, Any]) -> dict[str, Any]:
+    """What the rows of a rating sheet go by."""
+    return {key: agreement.get(key, True) for key in ("cells", "n", "seed", "same_questions")}
+
+
+def _made_here(sheets: Iterable[str]) -> str:
+    """Which sheet lies where the workflow writes its own; empty when none does."""
+    found = next((sheet for sheet in sheets if "results" in Path(sheet).parts), "")
+    return found and f"sheet '{found}' is below results/, where a run may overwrite it; move it, say to ratings/"
 
 
 def problem(entry: Entry, configs: Configs) -> str:
@@ -125,6 +140,8 @@ def _lacking(judge: dict[str, Any], model: str) -> str:
     file = f"config/judges/{judge['name']}.yaml"
     if judge["kind"] == "human" and not judge["sheets"]:
         return f"judge '{judge['name']}' has no rating sheets; list them in {file} (docs/judging.md)"
+    if judge["kind"] == "human" and (wrong := _made_here(judge["sheets"])):
+        return f"judge '{judge['name']}': {wrong}"
     if judge["kind"] == "elsewhere" and model not in judge["files"]:
         return f"judge '{judge['name']}' has no file for model '{model}'; add one to files in {file}"
     return ""

@@ -119,7 +119,10 @@ def _json_lines(text: str, path: Path, whole: json.JSONDecodeError) -> Iterator[
 
 def _loads(text: str) -> Any:
     """JSON with numbers as they are written; what is no number (NaN, as tables write what is missing) is none."""
-    return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+    try:
+        return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def plain(name: str) -> str:

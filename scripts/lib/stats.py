@@ -21,6 +21,8 @@ Z_LEVEL = 1.959964
 """Standard errors on either side of a value that hold so much of a normal distribution."""
 Z_POWER = 0.841621
 """Standard errors above the threshold at which 80 % are found."""
+DIGITS = 12
+"""Of a difference: an error of rounding must not say that it is larger than another."""
 CHUNK_COUNTS = 2_000_000
 """Counts held at a time (16 bytes each): bounds memory whatever the number of videos and draws."""
 
@@ -94,8 +96,9 @@ def paired_difference(
 ) -> Difference | None:
     """Difference of two rows on the same questions; None when they share no question.
 
-    p is twice the smaller share of draws on either side of no difference, one added to each count: it is never below
-    2 / (draws + 1). A single video cannot say how videos differ: its p is 1.
+    p is the share of draws in which swapping the two rows on whole videos, each by the toss of a coin, gives as large a
+    difference, this one counted among them: it holds for any number of videos, and is never below 1 / (draws + 1) nor,
+    by much, below 2 to the power of 1 − videos.
     """
     if not len(videos):
         return None
@@ -176,11 +179,9 @@ def _differences(
 ) -> list[Difference]:
     """One per column of ``between`` (questions × pairs)."""
     points, means, n_videos = _draw(between, videos, draws, seed, strata)
-    means = means.round(12)  # rounding errors must not say on which side of no difference a draw is
     lows, highs = _percentiles(means)
-    tails = 1 + np.minimum((means >= 0).sum(axis=0), (means <= 0).sum(axis=0))
-    ps = np.minimum(1.0, 2 * tails / (len(means) + 1)) if n_videos > 1 else np.ones(len(points))
-    columns = (points, lows, highs, ps, means.std(axis=0))
+    as_large = _swapped(*_by_video(between, videos, strata), draws, seed).round(DIGITS) >= np.abs(points).round(DIGITS)
+    columns = (points, lows, highs, (1 + as_large.sum(axis=0)) / (draws + 1), means.std(axis=0))
     return [
         Difference(value, low, high, p, len(videos), n_videos, error)
         for value, low, high, p, error in zip(*(column.tolist() for column in columns), strict=True)
@@ -198,6 +199,24 @@ def _draw(
         return points, points[None, :], 1
     taken = (block.astype(np.float64) for block in video_draws(len(sums), draws, seed))
     return points, np.concatenate([_means(block, sums, counts) for block in taken]), len(sums)
+
+
+def _swapped(sums: Floats, counts: Floats, draws: int, seed: int) -> Floats:
+    """draws × pairs: size of the difference with the rows swapped on some of the videos.
+
+    Args:
+        sums, counts: as ``_by_video`` has them, of differences.
+    """
+    rng = np.random.default_rng(seed)
+    n_videos, n_strata, n_pairs = sums.shape
+    flat, asked = sums.reshape(n_videos, -1), counts.sum(axis=0)
+    block = max(1, CHUNK_COUNTS // n_videos)
+    found = []
+    for start in range(0, draws, block):
+        signs = 2.0 * rng.integers(2, size=(min(block, draws - start), n_videos)) - 1
+        totals = (signs @ flat).reshape(len(signs), n_strata, n_pairs)
+        found.append(np.abs((totals / asked[:, None]).mean(axis=1)))
+    return np.concatenate(found)
 
 
 def _by_video(values: Floats, videos: Sequence[str], strata: Sequence[str] | None) -> tuple[Floats, Floats]:

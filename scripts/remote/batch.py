@@ -340,6 +340,7 @@ class _Batches:
             EngineError: with what the server says; not where it has too much to do with our other batches.
         """
         self._forget(run, "failed")
+        self.full = False
         asked = [self.pending[key] for key in run.keys if key in self.pending]
         errors = state.get("errors")
         said_of = (errors.get("data") if isinstance(errors, Mapping) else None) or [{"message": "no reason given"}]
@@ -360,7 +361,8 @@ class _Batches:
         line = f" (line {first['line']})" if isinstance(first, Mapping) and first.get("line") is not None else ""
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         remedy = REMEDIES.get(refused(400, first).kind, "mend what it says, and run again")
-        raise self.server.stop(f"batch {run.batch} was refused: {code} {shortened(message)}{line}{more}", remedy)
+        why = " ".join(filter(None, [code, shortened(message)]))
+        raise self.server.stop(f"batch {run.batch} was refused: {why}{line}{more}", remedy)
 
 
 def _counts(state: Batch) -> Batch:

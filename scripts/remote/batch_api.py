@@ -28,6 +28,7 @@ NOT_FOUND = 404
 WHOLE = {
     "model": "if this server has no Batch API, take `batch` out of the judge's file",
     "too_long": "lower batch.requests in the judge's file",
+    "request": "mend what it says, or take `batch` out of the judge's file",
 }
 """What helps where a file or a batch fails so as a whole."""
 KEPT = "what was answered is kept and batches that were sent stay at the server, run again to go on"
@@ -85,7 +86,7 @@ class Server:
                 if failure.scope != "passing":
                     raise
                 self._after(failure, attempt)
-            found = self._tried(lambda: self._find(run))
+            found = self.search(run)
             if found:
                 return found
         raise AssertionError

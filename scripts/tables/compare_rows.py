@@ -25,7 +25,7 @@ from scripts.lib.files import write_text
 from scripts.lib.records import MACRO, Case
 from scripts.lib.text import did_you_mean
 from scripts.tables import rows
-from scripts.tables.footnotes import detectable
+from scripts.tables.footnotes import DETECTABLE, detectable
 from scripts.tables.printed import heading, p_text, questions, signed
 
 Pair = tuple[str, str, stats.Difference | None, float | None]
@@ -118,7 +118,7 @@ def to_text(found: Compared) -> str:
     if not table:
         lines.append("No pair to compare: fewer than two rows have scores.")
     if any(detectable(between) for *_, between, _ in found.pairs if between):
-        lines.append("“Detectable”: of smaller true differences, more than one in five would be missed.")
+        lines.append(DETECTABLE)
     return "\n".join([*lines, *(["Not compared:", *found.left_out] if found.left_out else [])])
 
 

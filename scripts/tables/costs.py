@@ -42,7 +42,7 @@ def cost_line(table: Table) -> str:
         return ""
     parts = [f"{spent['answers']} for answers"] if spent["answers"] else []
     if spent["judging"] or tokens:
-        n = judgements(content for scored, content in table.found.items() if scored.judge)
+        n = sum(content["cost"]["judging"]["asked"] for scored, content in table.found.items() if scored.judge)
         counts = f"{n:,} judgement{'s' * (n != 1)}" + (f", {tokens:,} tokens" if tokens else "")
         parts.append(f"{spent['judging']} for judging ({counts})" if spent["judging"] else f"judging: {counts}")
     return f"Cost: {', '.join(parts)}."
@@ -55,7 +55,7 @@ def _dollars(value: float | None) -> str:
 
 
 def judgements(contents: Iterable[dict[str, Any]]) -> int:
-    """For how many answers a judge was asked, whatever came of it.
+    """How many answers were judged, or were tried to be.
 
     Args:
         contents: of the scores.json of judged cells.

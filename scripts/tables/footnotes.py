@@ -13,6 +13,13 @@ from scripts.tables.rows import Comparison, Number, Row, Table
 FEW_VIDEOS = 100
 """An interval of no width says little with fewer: the next video may be the first one on which a row fails."""
 
+FEW_FOR_INTERVALS = 20
+"""Of fewer videos, a percentile interval of the bootstrap holds the truth in fewer than 93 of 100 studies."""
+
+DETECTABLE = (
+    "“Detectable”: of smaller true differences, more than one in five would be missed at a level of 5 %, uncorrected."
+)
+
 MOST_FRAME_NOTES = 2
 """Of one row; frames of many sizes are changed in as many ways."""
 
@@ -56,6 +63,8 @@ def notes(table: Table) -> list[str]:
         lines.append("No interval where all questions are of one video.")
     if _no_width(table, numbers):
         lines.append("An interval of no width means that all draws agreed, not that the value is certain.")
+    if any(interval(n) and n.score and n.score["n_videos"] < FEW_FOR_INTERVALS for n in numbers):
+        lines.append(f"Intervals over fewer than {FEW_FOR_INTERVALS} videos are too narrow.")
     lines += [_judge_note(table, judge) for judge in dict.fromkeys(scored.judge for scored in table.found) if judge]
     lines += [note for name, statuses in STATUSES.items() if (note := _status_note(table, name, statuses))]
     lines += _frames_note(table)
@@ -143,9 +152,9 @@ def _judge_note(table: Table, judge: str) -> str:
     again = [content["again"] for content in found if content["again"]]
     if again:
         twice, flipped = (sum(one[key] for one in again) for key in ("n", "flipped"))
-        rate, low, high = (f"{100 * share:.1f}" for share in stats.proportion(flipped, twice))
+        # No interval: the same questions are judged twice in every cell.
         parts.append(
-            f"Judged twice: {twice:,} answer{'s' * (twice != 1)}, verdict flipped in {rate} % [{low}, {high}]."
+            f"Judged twice: {twice:,} answer{'s' * (twice != 1)}, verdict flipped in {100 * flipped / twice:.1f} %."
         )
     return " ".join([*parts, *([note] if note else [])])
 
@@ -220,7 +229,7 @@ def _comparison_notes(table: Table) -> list[str]:
     lines = [f"Differences (only questions scored in both){corrected}:"]
     lines += [_comparison_note(table.spec, one) for one in table.comparisons]
     if any(map(detectable, made)):
-        lines.append("“Detectable”: of smaller true differences, more than one in five would be missed.")
+        lines.append(DETECTABLE)
     return lines
 
 

@@ -42,10 +42,15 @@ def interval(number: Number) -> str:
 
 
 def used(number: Number, always: bool) -> str:
-    """``38/40``, questions used of all: where some could not be scored, or ``always``."""
-    if number.score is None or (number.complete and not always):
+    """``38/40``, questions used of all: where some could not be scored, or ``always``. ``38 and 35/40`` where the pair
+    has its own."""
+    if number.score is None:
         return ""
-    return f"{number.score['n_scored']}/{number.score['n']}"
+    scores = [number.score, *([number.pair] if number.pair and number.pair["value"] is not None else [])]
+    counts = list(dict.fromkeys(str(one["n_scored"]) for one in scores))
+    if number.complete and len(counts) == 1 and not always:
+        return ""
+    return f"{' and '.join(counts)}/{number.score['n']}"
 
 
 def heading(column: dict[str, Any]) -> str:

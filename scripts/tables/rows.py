@@ -188,11 +188,13 @@ def ranked(rows: list[Row], better: list[str]) -> list[Row]:
 
     Args:
         better: for each column ``higher``, ``lower`` or ``none``. One value alone is not best, and a number that lacks
-            questions is never marked: the missing ones may have been the hard ones.
+            questions is never marked: the missing ones may have been the hard ones. Nor is any in a column whose
+            numbers are of several metrics, judges, groups or data sets.
     """
     marks: list[dict[str, int]] = []
     for position, direction in enumerate(better):
-        values = {text for row in rows if (text := _rankable(row.numbers[position]))}
+        of_column = [row.numbers[position] for row in rows]
+        values = {text for number in of_column if (text := _rankable(number))} if _comparable(of_column) else set()
         order = sorted(values, key=float, reverse=direction == "higher")
         marks.append(
             {} if direction == "none" or len(order) < 2 else {text: at for at, text in enumerate(order[:2], 1)}
@@ -207,6 +209,11 @@ def ranked(rows: list[Row], better: list[str]) -> list[Row]:
         )
         for row in rows
     ]
+
+
+def _comparable(numbers: list[Number]) -> bool:
+    entries = [number.entry for number in numbers if number.entry]
+    return len({(one.metric, one.judge, one.group, one.cell.dataset) for one in entries}) < 2
 
 
 def _rankable(number: Number) -> str:

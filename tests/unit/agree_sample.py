@@ -16,7 +16,8 @@ CELLS = ("d/one/s/native/v_q", "d/two/s/native/v_q")
 LABELS = ("One", "Two")
 HARD = [
     "=HYPERLINK(\"http://x\")", "+1", "-3", "@cmd", "1/2", "3-4", "007", "4.0", "TRUE", "'quoted'",
-    'say "hi", then\ngo;\tnow', "</script><b>no</b>", "दुकान बंद", "ห้ามเข้า", "مخرج", "🚪👩🏽‍🚀", "12:30",
+    'say "hi", then\ngo;\tnow', "</script><b>no</b>",
+    "go;=cmd|' /C calc'!A0", "a\t=1", "दुकान बंद", "ห้ามเข้า", "مخرج", "🚪👩🏽‍🚀", "12:30",
     "e\u0301t\u00e9", "a" * 5000, "None",
 ]  # fmt: skip
 

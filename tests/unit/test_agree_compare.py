@@ -75,6 +75,25 @@ def test_numbers_by_hand(root):
     assert r"People \& judge" in (folder / "agreement.tex").read_text(encoding="utf-8")
 
 
+def test_raters_who_share_no_answer_are_left_out_of_the_mean_and_named(root):
+    judge = like_judge(root)
+    shares = {"A": range(0, 20), "B": range(10, 30), "C": range(20, 30)}
+    sheets = [
+        sample.fill(
+            root / "sheet.csv",
+            root / f"{name}.csv",
+            name,
+            lambda at, row, own=own: judge(at, row) if at in own else None,
+        )
+        for name, own in shares.items()
+    ]
+    rows = found(sample.compare(root, *sheets))
+    assert rows["All", "People", "Cohen's kappa, verdicts"]["value"] == pytest.approx(1)
+    assert rows["All", "Rater 1 and Rater 3", "Cohen's kappa, verdicts"]["value"] is None
+    notes = (root / "agreement.md").read_text(encoding="utf-8")
+    assert "– Nothing to compare where no answer was rated by all of those named." in notes
+
+
 def test_one_rater_is_compared_with_the_judge_alone(root):
     rows = found(sample.compare(root, sample.fill(root / "sheet.csv", root / "a.csv", "A", like_judge(root))))
     assert rows["All", "Judge and people", "Pearson, scores"]["value"] == pytest.approx(1)

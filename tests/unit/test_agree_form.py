@@ -155,6 +155,24 @@ def test_what_was_entered_is_there_when_the_page_opens_again(root, tmp_path):
     assert text_of(run(root, tmp_path, "", spoiled), "progress") == "0 of 30 rated"
 
 
+def test_the_next_person_starts_anew(root, tmp_path):
+    page = run(root, tmp_path, """
+        window.confirm = () => true;
+        type("rater", "A"); press("n"); press("2"); press("ArrowRight");
+        document.getElementById("anew").click();
+        say("kept", JSON.stringify(Object.values(localStorage).map(JSON.parse).map((one) => one.rater)));
+    """)  # fmt: skip
+    assert said(page, "kept") == '[""]'
+    assert (text_of(page, "progress"), text_of(page, "place")) == ("0 of 30 rated", "Answer 1 of 30")
+
+
+def test_a_browser_that_keeps_nothing_says_so_as_long_as_it_does(root, tmp_path):
+    refuses = "<script>Storage.prototype.setItem = () => { throw new Error('no'); };</script>"
+    page = run(root, tmp_path, 'press("y"); press("4"); press("ArrowRight");', refuses)
+    assert text_of(page, "storage") == "This browser keeps nothing: download before you close the page."
+    assert text_of(page, "progress") == "1 of 30 rated"
+
+
 def test_answers_are_text_and_never_page(root, tmp_path):
     page = run(root, tmp_path, """
         const rows = JSON.parse(document.getElementById("sheet").textContent).rows;

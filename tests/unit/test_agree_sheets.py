@@ -1,5 +1,6 @@
 """Rating sheets: drawn the same way each time, filled in by people and spreadsheets, and read again."""
 
+import csv
 import json
 import re
 
@@ -125,6 +126,17 @@ def test_somebody_who_rates_an_answer_twice_differently_is_asked(tmp_path):
 def test_protected_text_comes_back(text):
     assert unprotect(protect(text)) == text
     assert not re.match(r"[=+\-@]", protect(text))
+
+
+def test_no_cell_is_a_formula_wherever_a_spreadsheet_splits(tmp_path):
+    sheet = sample.make_sheet(sample.build(tmp_path))
+    for separator in ",;\t":
+        cells = [
+            cell
+            for row in csv.reader(sheet.open(encoding="utf-8-sig", newline=""), delimiter=separator)
+            for cell in row
+        ]
+        assert not [cell for cell in cells if cell[:1] in tuple("=+-@")], separator
 
 
 def test_a_key_that_is_none_is_named(tmp_path):

@@ -216,6 +216,10 @@ def test_people_are_compared_with_a_judge_that_can_judge_these_answers() -> None
     ("changes", "message"),
     [
         ({"judge": "wrods"}, "agreement 'a': cell 'one': no judge 'wrods' (did you mean 'words'?)"),
+        (
+            {"judge": "letter", "cells": [agreement()["cells"][0] | {"prompt": "v_q_options"}]},
+            "cell 'one' answers with an option's letter, which nobody needs to rate",
+        ),
         ({"judge": "letter"}, "agreement 'a': cell 'one': judge 'letter' needs a prompt with answers: option"),
         ({"judge": "people_"}, "agreement 'a': judge 'people_' is people; compare them with another judge"),
         ({"cells": [agreement()["cells"][0]] * 2}, "agreement 'a': 'one' (signs/seer/s/native/v_q) is there twice"),
@@ -237,6 +241,18 @@ def test_sheets_that_are_not_there_yet_are_asked_for() -> None:
     assert plan.rating_sheets(agreement(sheets=["a.csv"])) == ["a.csv"]
     with pytest.raises(ConfigError, match=r"config/agreement/a\.yaml lists no sheets; have raters fill in"):
         plan.rating_sheets(agreement())
+    with pytest.raises(ConfigError, match=r"sheet 'results/agreement/a/sheet\.csv' is below results/, .*; move it"):
+        plan.rating_sheets(agreement(sheets=["b.csv", "results/agreement/a/sheet.csv"]))
+    filled = {"raters": JUDGES["raters"] | {"sheets": ["results/s.csv"]}}
+    configs = plan.Configs(MODELS, PROMPTS, DATASETS, RESOLUTIONS, JUDGES | filled)
+    with pytest.raises(ConfigError, match=r"judge 'raters': sheet 'results/s\.csv' is below results/"):
+        plan.check_table(table(compare=[], **judged("raters")), configs)
+
+
+def test_to_list_a_sheet_draws_nothing_anew() -> None:
+    drawn = plan.what_is_drawn(agreement(n=5, seed=1))
+    assert drawn == plan.what_is_drawn(agreement(n=5, seed=1, sheets=["a.csv"], title="other", judge="letter"))
+    assert drawn != plan.what_is_drawn(agreement(n=6, seed=1))
 
 
 def test_a_model_allowed_to_run_unpinned_must_exist() -> None:

@@ -163,7 +163,7 @@ def test_a_cancelled_batch_ends_the_job_and_keeps_what_it_answered(tmp_path):
             r"refused: invalid_json_line not JSON \(line 3\);",
         ),
         ([{"code": "a", "message": "b"}, {"code": "c", "message": "d"}], "refused: a b, and 1 more; mend what it says"),
-        ([], "refused:  no reason given"),
+        ([], "refused: no reason given"),
         (
             [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}],
             "lower batch.requests, or run again",
@@ -331,6 +331,7 @@ def test_killed_at_any_moment_nothing_is_asked_twice(tmp_path, moment, monkeypat
     with BatchServer(Fate(polls=3)) as server:
         server.reply = sample.says({1: sample.NO})
         folder = cell(tmp_path, server, 6)
+        server.lock.acquire()  # nothing is answered before there is somebody to kill it
         process = sample.start(folder)
 
         def trouble(call):
@@ -354,6 +355,7 @@ def test_killed_at_any_moment_nothing_is_asked_twice(tmp_path, moment, monkeypat
             return json.loads(journal.read_text(encoding="utf-8").splitlines()[-1])["run"]
 
         server.trouble = trouble
+        server.lock.release()
         assert process.wait() == -signal.SIGKILL
         made = sample.judge(folder)
     assert [one.verdict for one in made] == ["yes", "no", "yes", "yes", "yes", "yes"]

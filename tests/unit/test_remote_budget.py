@@ -155,6 +155,39 @@ def test_without_a_price_of_the_cache_it_costs_as_any_prompt():
     assert prices.cost(models, "m", 10, 0, cached=4) == pytest.approx(2e-5)
 
 
+def test_a_batch_has_its_factor_and_nothing_off_for_the_cache():
+    for model, alone in (("gpt-4o-mini-2024-07-18", 0.21), ("gpt-5-mini-2025-08-07", 0.45)):
+        assert prices.cost(PRICES, model, 1_000_000, 100_000) == pytest.approx(alone)
+        assert prices.cost(PRICES, model, 1_000_000, 100_000, batch=True) == pytest.approx(alone / 2)
+        assert prices.cost(PRICES, model, 1_000_000, 100_000, 900_000, batch=True) == pytest.approx(alone / 2)
+
+
+def test_a_batch_of_a_longer_prompt_has_the_factor_of_the_longer_price():
+    models = {"models": {"m": {"in": 2.0, "out": 1.0, "batch": 0.25, "over": [{"tokens": 10, "in": 4.0, "out": 8.0}]}}}
+    assert prices.cost(models, "m", 10, 1, batch=True) == pytest.approx(0.25 * 21e-6)
+    assert prices.cost(models, "m", 11, 1, batch=True) == pytest.approx(0.25 * 52e-6)
+
+
+def test_without_a_price_of_batches_the_full_one_counts():
+    assert prices.cost(PRICES, "gemini-2.5-pro", 1000, 10, batch=True) == prices.cost(
+        PRICES, "gemini-2.5-pro", 1000, 10
+    )
+    assert prices.cost(PRICES, "gpt-9", 1, 1, batch=True) is None
+
+
+@pytest.mark.parametrize(("factor", "right"), [(0.5, True), (1, True), (0, False), (1.5, False), (-0.5, False)])
+def test_the_factor_of_batches_is_a_discount(tmp_path, factor, right):
+    price = {"in": 1.0, "out": 1.0, "batch": factor, "as_of": "2026-01-01", "source": "published"}
+    file = tmp_path / "prices.yaml"
+    file.write_text(yaml.safe_dump({"models": {"m": price}}), encoding="utf-8")
+    schema = ROOT / "config" / "schemas" / "prices.schema.yaml"
+    if right:
+        assert config.read(file, schema)["models"]["m"]["batch"] == factor
+    else:
+        with pytest.raises(ConfigError, match="batch"):
+            config.read(file, schema)
+
+
 def test_an_unknown_model_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"no price of 'gpt-4o-2024-08-60'.*'gpt-4o-2024-08-06'.*budget\.dollars"):
         prices.require(PRICES, "gpt-4o-2024-08-60")

@@ -34,16 +34,19 @@ POLLS = 200
 FULL = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached."}]
 
 
+def chats(texts):
+    def made(text):
+        return Chat(text, lambda: [{"role": "user", "content": text}], 2 * TOKENS_OUT, 2 * TOKENS_IN)
+
+    return map(made, texts)
+
+
 def ask(server, folder, texts="abcde", stopping=None, prices=PRICES):
     """Outcomes by question's text, which is a hexadecimal digit and its key too."""
     waits = iter(range(POLLS))
-    chats = [
-        Chat(text, lambda text=text: [{"role": "user", "content": text}], 2 * TOKENS_OUT, 2 * TOKENS_IN)
-        for text in texts
-    ]
     told = Settings(Endpoint(server.url, KEY, "fault-1", 20.0), 1, LIMITS, None, None, prices, folder / "spent.jsonl")
     batch = {"requests": 100, "poll_s": 60, "rounds": 3}
-    asked = ask_batch(told, chats, batch, folder / "j.batches", stopping, lambda _: next(waits))
+    asked = ask_batch(told, chats(texts), batch, folder / "j.batches", stopping, lambda _: next(waits))
     return {chat.key: outcome for chat, outcome in asked}
 
 
@@ -95,6 +98,23 @@ def test_a_batch_that_the_server_refuses_to_create_costs_nothing(tmp_path):
     assert events(tmp_path) == ["submitting", "over"]
 
 
+def test_results_that_were_handed_on_in_part_are_paid_once_and_the_rest_is_had_without_asking(tmp_path):
+    with BatchServer() as server:
+        told = Settings(
+            Endpoint(server.url, KEY, "fault-1", 20.0), 1, LIMITS, None, None, PRICES, tmp_path / "spent.jsonl"
+        )
+        batch = {"requests": 100, "poll_s": 60, "rounds": 3}
+        asked = ask_batch(told, chats("abcde"), batch, tmp_path / "j.batches", None, lambda _: None)
+        had = {next(asked)[0].key for _ in range(2)}
+        asked.close()
+        assert events(tmp_path) == ["submitting", "submitted"]
+        found = ask(server, tmp_path, sorted(set("abcde") - had))
+    assert (len(had), len(found)) == (2, 3)
+    assert set(server.asked.values()) == {1}
+    assert [(one["state"], one["dollars"]) for one in entries(tmp_path)] == [("spent", pytest.approx(5 * CALL))]
+    assert events(tmp_path) == ["submitting", "submitted", "over"]
+
+
 # What the server's list says.
 
 
@@ -119,7 +139,7 @@ def test_a_batch_of_which_nobody_heard_is_found_among_those_of_others(tmp_path):
 def test_a_batch_that_was_never_created_is_created_by_the_next_job(tmp_path):
     with BatchServer() as server:
         server.trouble = lambda call: "503" if call == CREATE else ""
-        with pytest.raises(EngineError, match="3 times in a row; .*run again to go on"):
+        with pytest.raises(EngineError, match=r"3 times in a row; .*run again to go on"):
             ask(server, tmp_path)
         assert [one["state"] for one in entries(tmp_path)] == ["reserved"]
         server.trouble = lambda _: ""
@@ -144,7 +164,7 @@ def test_a_batch_that_its_server_lists_late_is_not_created_twice(tmp_path):
 
 
 def test_who_waits_for_room_does_not_wait_for_a_batch_that_failed(tmp_path):
-    """The queue is full with an earlier job's batch, whose questions nobody asks any more, and that comes to nothing."""
+    """The queue is full with an earlier job's batch; nobody asks its questions any more, and it comes to nothing."""
     earlier = Fate(status="failed", polls=4, errors=[{"code": "a", "message": "b"}])
     with BatchServer(earlier, Fate(status="failed", errors=FULL)) as server:
         left_behind(server, tmp_path, "abc")
@@ -273,15 +293,14 @@ def test_a_signal_while_it_waits_ends_the_job_and_the_next_one_has_the_results(t
     asked = sample.questions(6)
     with BatchServer(Fate(polls=10**9)) as server:
         server.reply = sample.says({1: sample.NO})
-        batch = {"requests": 100, "poll_s": 3600, "rounds": 2}
-        folder = sample.write_cell(
-            tmp_path, server, sample.predictions(asked), asked, again_share=0.0, batch=batch
-        )
+        batch = {"requests": 100, "poll_s": 0.01, "rounds": 2}
+        folder = sample.write_cell(tmp_path, server, sample.predictions(asked), asked, again_share=0.0, batch=batch)
         with server.lock:  # it is answered when there is somebody to send the signal
-            process = sample.start(folder)
+            process, told = sample.start(folder), []
 
             def trouble(call):
-                if call.startswith("GET /v1/batches/") and process.poll() is None:
+                if call.startswith("GET /v1/batches/") and not told:
+                    told.append(call)  # a second signal ends it at once
                     process.send_signal(signal.SIGTERM)
                 return ""
 

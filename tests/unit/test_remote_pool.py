@@ -121,6 +121,14 @@ def test_an_empty_reply_of_our_own_server_is_what_the_model_says():
     assert (found.status, found.text, found.attempts) == ("ok", "", 1)
 
 
+def test_a_filter_is_told_from_a_model_that_does_not_want_to():
+    texts = ["filter", "filtered_reply", "refusal", "ok"]
+    with FaultServer(lambda text: [text]) as server:
+        found = outcomes(server, texts)
+    assert [found[text].status for text in texts] == ["refused", "refused", "refused", "ok"]
+    assert [found[text].by_filter for text in texts] == [True, True, False, False]
+
+
 def test_a_server_that_is_not_there():
     with FaultServer() as server:
         pass

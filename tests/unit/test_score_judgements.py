@@ -119,7 +119,7 @@ def test_flags_and_costs(tmp_path: Path) -> None:
     assert scores["flags"] == {"cut": 2, "two_verdicts": 1}
     assert scores["cost"] == {
         "answers": {"tokens_in": 500, "tokens_out": None, "dollars": 0.002, "seconds": 2.5},
-        "judging": {"tokens_in": 600, "tokens_out": 28, "dollars": 0.0002, "seconds": 2.0, "calls": 3},
+        "judging": {"tokens_in": 600, "tokens_out": 28, "dollars": 0.0002, "seconds": 2.0, "calls": 3, "asked": 2},
     }
 
 

@@ -178,6 +178,37 @@ def test_thirds_that_add_up_to_nothing_are_no_difference() -> None:
     assert got.p == 1.0
 
 
+@pytest.mark.parametrize("n_videos", [2, 3, 5, 10, 40])
+def test_rows_that_do_not_differ_are_told_apart_as_seldom_as_promised(n_videos: int) -> None:
+    """At any number of videos, with more questions on some than on others, micro and macro."""
+    rng, trials = np.random.default_rng(n_videos), 400
+    rejected = {"micro": 0, "macro": 0}
+    for trial in range(trials):
+        videos = [f"v{v}" for v in range(n_videos) for _ in range(1 + v % 4)]
+        level = dict(zip(dict.fromkeys(videos), rng.normal(0, 1, n_videos), strict=True))
+        a = [level[video] + rng.normal(0, 0.5) for video in videos]
+        for kind, strata in (("micro", None), ("macro", ["ab"[at % 2] for at in range(len(videos))])):
+            got = stats.paired_difference(a, [0.0] * len(a), videos, 199, trial, strata=strata)
+            assert got is not None
+            rejected[kind] += got.p <= 0.05
+    assert max(rejected.values()) / trials <= 0.08
+
+
+def test_p_is_no_smaller_than_so_few_videos_can_make_it() -> None:
+    for n_videos in (1, 2, 3, 4):
+        videos = [f"v{v}" for v in range(n_videos) for _ in range(3)]
+        got = stats.paired_difference([1.0] * len(videos), [0.0] * len(videos), videos, 4000, 0)
+        assert got is not None
+        assert got.p == pytest.approx(2.0 ** (1 - n_videos), abs=0.03)
+
+
+def test_many_pairs_of_rows_that_differ_widely_are_still_told_apart() -> None:
+    keys = [f"q{at}" for at in range(60)]
+    rows = {f"r{row}": {key: 100.0 * row + at % 7 for at, key in enumerate(keys)} for row in range(25)}
+    made = stats.compare_all(rows, {key: key for key in keys}, 10_000, 0)
+    assert max(p for *_, p in made if p is not None) < 0.05
+
+
 @pytest.mark.parametrize(
     ("count", "n", "low", "high"),
     [(0, 20, 0.0, 0.1611), (20, 20, 0.8389, 1.0), (5, 10, 0.2366, 0.7634), (1, 353, 0.0005, 0.0159)],

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from scripts.lib import cells
+from scripts.lib.cells import Entry
 from scripts.lib.records import Judgement
-from scripts.tables import make_pdf, make_table
+from scripts.tables import footnotes, make_pdf, make_table, rows
 from tests.unit import judged_sample
 from tests.unit import table_sample as sample
 from tests.unit.judged_sample import judgement
@@ -156,7 +158,7 @@ def test_the_flip_rate_is_that_of_all_cells_of_the_judge(tmp_path: Path) -> None
     assert make_table.main(make(tmp_path, spec(), other)) == 0
     found = content(tmp_path)
     (note,) = [note for note in found["footnotes"] if "Judged twice" in note]
-    assert "Judged twice: 2 answers, verdict flipped in 50.0 % [9.5, 90.5]." in note
+    assert "Judged twice: 2 answers, verdict flipped in 50.0 %." in note
     of = found["judges"][f"{FOUR}, judged by rules"]
     assert (of["judge"], of["judge_title"], of["again"]["flipped"]) == ("rules", TITLE, 1)
 
@@ -185,6 +187,29 @@ def test_a_pair_without_scores_shows_a_dash(tmp_path: Path) -> None:
     assert "| four | **100.0** / – [100.0, 100.0] |" in text(tmp_path, "md")
     pair = content(tmp_path)["rows"][0]["entries"][0]["pair"]
     assert (pair["value"], pair["n_scored"]) == (None, 0)
+
+
+def test_a_pair_of_fewer_questions_says_of_how_many(tmp_path: Path) -> None:
+    asked = sample.questions(10)
+    other = {at: judgement(asked[at].key, "yes", None) for at in (1, 2)}
+    table = spec(columns=[{"label": "acc", "metric": "judge_accuracy", "pair": "judge_score"}])
+    assert make_table.main(make(tmp_path, table, other)) == 0
+    (line,) = [line for line in text(tmp_path, "md").splitlines() if line.startswith("| four")]
+    assert line.endswith(" 10 and 8/10 |")
+
+
+def test_rows_of_several_judges_are_not_ranked_with_each_other() -> None:
+    def row(model: str, judge: str, value: float) -> rows.Row:
+        entry = Entry(cells.parse(f"d/{model}/s/r/p"), "judge_accuracy", "all", judge)
+        score = {"value": value, "n": 4, "n_scored": 4, "n_videos": 2}
+        return rows.Row(model, "", [rows.Number(entry, score)])
+
+    def ranks(*judges: str) -> list[int]:
+        made = [row(f"m{at}", judge, 1 - at / 4) for at, judge in enumerate(judges)]
+        return [one.numbers[0].rank for one in rows.ranked(made, ["higher"])]
+
+    assert ranks("words", "words", "words") == [1, 2, 0]
+    assert ranks("words", "far", "words") == [0, 0, 0]
 
 
 def test_answers_without_a_score_are_in_no_difference_of_scores(tmp_path: Path) -> None:
@@ -234,7 +259,7 @@ def test_differences_are_in_the_metric_s_own_unit_and_over_the_macro_mean(tmp_pa
     assert line.startswith("“four” minus “one” in Judge: score: +0.8 [")
     assert line.endswith(f"(10 questions of 4 videos; detectable: {score['detectable']:.1f}).")
     assert f"detectable: {100 * acc['detectable']:.1f})" in text(tmp_path, "md")
-    assert notes[-1] == "“Detectable”: of smaller true differences, more than one in five would be missed."
+    assert notes[-1] == footnotes.DETECTABLE
 
 
 def test_two_judges_are_told_apart(tmp_path: Path) -> None:

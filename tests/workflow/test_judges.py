@@ -56,25 +56,25 @@ def planned(folder):
 def test_a_judge_that_is_away_stops_its_cells_and_judges_the_rest_later(copy, server):
     assert planned(copy) == {"judge_cell": 4, "score_judgements": 4, "make_table": 1}
     server.steps = lambda text: ["500"] if "first" in text else []
-    run = snakemake(copy, *RUN, TABLE)
+    run = snakemake(copy, TABLE, *RUN)
     assert run.returncode == 1
     log = (copy / "logs/judge_cell/far/smoke_signs/ocr_reader/ts_frame/native/v_q.log").read_text(encoding="utf-8")
     assert re.search(r"error: judge far: \d+ replies for \d+ answers are still missing", log)
     assert not (copy / TABLE).exists()
     before, server.steps = set(server.answered), lambda _: []
     server.asked.clear()
-    run = snakemake(copy, *RUN, TABLE)
+    run = snakemake(copy, TABLE, *RUN)
     assert run.returncode == 0, run.stdout
     assert before, "some were judged before the outage"
     assert not before & set(server.asked), "what was judged is not asked again"
     made = json.loads((copy / TABLE).read_text(encoding="utf-8"))
     values = [row["cells"][0]["value"] for row in made["rows"]] if "cells" in made["rows"][0] else made
     assert values
-    assert "Nothing to be done" in snakemake(copy, *RUN, TABLE).stdout
+    assert "Nothing to be done" in snakemake(copy, TABLE, *RUN).stdout
 
 
 def test_another_prompt_judges_again_another_bootstrap_does_not(copy):
-    assert snakemake(copy, *RUN, TABLE).returncode == 0
+    assert snakemake(copy, TABLE, *RUN).returncode == 0
     assert planned(copy) == {}
     edit(copy / "config/config.yaml", bootstrap_draws=50)
     # The smoke settings have their own number.
@@ -92,8 +92,8 @@ def test_people_rate_what_was_drawn_and_are_compared(copy):
     file.write_text(yaml.safe_dump(agreement), encoding="utf-8")
     folder = copy / "results/agreement/people"
     sheet = "results/agreement/people/sheet.csv"
-    assert snakemake(copy, *RUN, sheet).returncode == 0
-    refused = snakemake(copy, *RUN, "results/agreement/people/agreement.md")
+    assert snakemake(copy, sheet, *RUN).returncode == 0
+    refused = snakemake(copy, "results/agreement/people/agreement.md", *RUN)
     assert "config/agreement/people.yaml lists no sheets" in refused.stdout
     rows = list(csv.reader((copy / sheet).read_text(encoding="utf-8-sig").splitlines()))
     for rater in ("A", "B"):
@@ -101,7 +101,7 @@ def test_people_rate_what_was_drawn_and_are_compared(copy):
         with (copy / f"{rater}.csv").open("w", encoding="utf-8", newline="") as opened:
             csv.writer(opened).writerows(filled)
     edit(file, sheets=["A.csv", "B.csv"])
-    run = snakemake(copy, *RUN, "results/agreement/people/agreement.md")
+    run = snakemake(copy, "results/agreement/people/agreement.md", *RUN)
     assert run.returncode == 0, run.stdout
     found = json.loads((folder / "agreement.json").read_text(encoding="utf-8"))
     assert (found["raters"], found["answers_by_number_of_raters"]) == (2, {"2": len(rows) - 1})

@@ -6,14 +6,14 @@
   const guarded = new RegExp(sheet.guarded);
   const place = "rating sheet " + sheet.name;
   const find = (id) => document.getElementById(id);
-  const state = restored();
+  const fresh = () => ({ rater: "", at: 0, ratings: {} });
+  let state = restored();
 
   function restored() {
-    const fresh = { rater: "", at: 0, ratings: {} };
     try {
-      return Object.assign(fresh, JSON.parse(localStorage.getItem(place) || "{}"));
+      return Object.assign(fresh(), JSON.parse(localStorage.getItem(place) || "{}"));
     } catch {
-      return fresh; // a browser that keeps nothing, or something that is not ours
+      return fresh(); // a browser that keeps nothing, or something that is not ours
     }
   }
 
@@ -21,7 +21,7 @@
     try {
       localStorage.setItem(place, JSON.stringify(state));
     } catch {
-      find("problem").textContent = "This browser keeps nothing: download before you close the page.";
+      find("storage").textContent = "This browser keeps nothing: download before you close the page.";
     }
   }
 
@@ -109,6 +109,13 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  // For the next person at the same computer, who must not see these ratings.
+  function anew() {
+    if (!confirm("Forget all ratings in this browser? Download them first.")) return;
+    state = fresh();
+    go(0);
+  }
+
   for (const button of document.querySelectorAll("[data-verdict]"))
     button.addEventListener("click", () => choose("verdict", button.dataset.verdict));
   for (const button of document.querySelectorAll("[data-score]"))
@@ -117,6 +124,7 @@
   find("next").addEventListener("click", () => go(state.at + 1));
   find("unrated").addEventListener("click", unrated);
   find("download").addEventListener("click", download);
+  find("anew").addEventListener("click", anew);
   find("rater").addEventListener("input", (event) => {
     state.rater = event.target.value;
     keep();
