@@ -18,7 +18,7 @@ from scripts.infer import prompting
 from scripts.judges.protocol import Item, Run
 from scripts.judges.replies import Reading, defuse, read_verdict
 from scripts.lib.cache import Cache, fingerprint
-from scripts.lib.errors import EngineError
+from scripts.lib.errors import ConfigError, EngineError
 from scripts.lib.jsonl import dumps
 from scripts.lib.progress import track
 from scripts.lib.records import Flag, Judgement
@@ -91,7 +91,7 @@ def judge(run: Run) -> Iterator[Judgement]:
     Raises:
         EngineError: no access, the budget reached, an outage, a signal to stop, more failures than ``may_fail``, or no
             reply that could be read at all; what was judged is kept for the next run.
-        ConfigError, DataError: of prices and of the file of what was spent.
+        ConfigError, DataError: of prices and of the file of what was spent; batches at the server, and no ``batch``.
     """
     asks = {item.key: ask_of(run, item) for item in run.items}
     twice = {key for key in asks if judged_again(key, run.judge["again_share"], run.llm["seed"])}
@@ -100,6 +100,7 @@ def judge(run: Run) -> Iterator[Judgement]:
         first = [ask.key() for ask in asks.values()] + [asks[key].key(AGAIN) for key in sorted(twice)]
         messages = {ask.key(): ask.messages for ask in asks.values()}
         messages |= {asks[key].key(AGAIN): asks[key].messages for key in twice}
+        server.check_batches(run.judge.get("batch"))
         server.ask({key: messages[key] for key in first}, run.judge.get("batch"))
         server.ask(_repairs(asks, server.kept), None)
         server.check_failed(len(asks))
@@ -149,7 +150,8 @@ class _Server:
                     self.cache.put(key, outcome)
         if stopping:
             kept = f"{len(self.cache)} replies are kept in {self.cache.path.parent}"
-            raise EngineError(f"stopped by {stopping.signal_name}; {kept}, run again to go on")
+            sent = ", batches that were sent stay at the server" if batch else ""
+            raise EngineError(f"stopped by {stopping.signal_name}; {kept}{sent}, run again to go on")
 
     def _outcomes(
         self, todo: Mapping[str, Messages], batch: dict[str, Any] | None, stopping: Stopping
@@ -161,10 +163,11 @@ class _Server:
         most = self.run.judge["generation"]["max_new_tokens"]
         chats = (Chat(key, lambda told=told: told, most, most_tokens(told)) for key, told in todo.items())  # type: ignore[misc]
         settings, stop = self._settings(), lambda: bool(stopping)
+        journal = self.cache.path.with_suffix(".batches")
         if batch is None:
             asked: Iterable[Any] = ask_all(settings, chats, stopping=stop)
         else:
-            asked = ask_batch(settings, chats, batch, self.cache.path.with_suffix(".batches"), stopping=stop)
+            asked = ask_batch(settings, chats, batch, journal, stopping=stop)
         for chat, outcome in asked:
             yield chat.key, asdict(outcome)
 
@@ -186,6 +189,21 @@ class _Server:
             Path(llm["ledger"]) if key else None,
             llm["seed"],
         )
+
+    def check_batches(self, batch: dict[str, Any] | None) -> None:
+        """Refuse to ask one by one what is at the server in batches, and will be billed.
+
+        Raises:
+            ConfigError: there are such batches, and the judge's file asks for none.
+        """
+        from scripts.remote.journal import under_way
+
+        journal = self.cache.path.with_suffix(".batches")
+        if batch is None and under_way(journal):
+            raise ConfigError(
+                f"config/judges/{self.run.judge['name']}.yaml: answers of this cell are at the server in batches; put"
+                f" `batch` back to have their verdicts, or remove {journal} to give them up"
+            )
 
     def check_failed(self, answers: int) -> None:
         """Refuse to call a cell judged of which the server has left out more than the judge's file allows.

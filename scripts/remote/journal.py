@@ -41,6 +41,24 @@ class Run:
     """How far it was when that was last said."""
 
 
+def under_way(path: Path) -> int:
+    """How many batches the file says may be at the server; 0 where there is none. Changes nothing.
+
+    Raises:
+        DataError: a line is none of its own.
+    """
+    if not path.is_file():
+        return 0
+    states: dict[str, str] = {}
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            event = json.loads(line)
+            states[event["run"]] = event["event"]
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{path}: not a line of this file: {line[:80]!r}; remove it") from None
+    return sum(state != "over" for state in states.values())
+
+
 class Journal:
     """The file. Not thread-safe; a second process that opens it waits until the first is done.
 

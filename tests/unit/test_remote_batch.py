@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -320,6 +321,27 @@ def test_every_question_of_a_cell_ends_with_one_judgement(tmp_path, monkeypatch)
     assert [one.verdict for one in made[:8]] == ["no", "yes", "yes", "no", "yes", "yes", "yes", "yes"]
     assert made[2].flags == ["repaired"]
     assert [one.calls for one in made] == [1, 3, 2, 2, 3, 1, 1, 3, 1, 1]
+
+
+def test_batches_at_the_server_are_not_asked_again_one_by_one(tmp_path, monkeypatch, capsys):
+    """The user takes `batch` out of the judge's file while one is on its way."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with BatchServer(Fate(polls=3)) as server:
+        server.reply = sample.says({})
+        folder = cell(tmp_path, server, 6)
+        server.trouble = lambda call: "503" if call.startswith("GET") else ""
+        sample.judge(folder, code=1)
+        server.trouble = lambda _: ""
+        judge = (folder / "config/judges/far.yaml").read_text(encoding="utf-8")
+        (folder / "config/judges/far.yaml").write_text(
+            yaml.safe_dump({key: value for key, value in yaml.safe_load(judge).items() if key != "batch"}),
+            encoding="utf-8",
+        )
+        sample.judge(folder, code=1)
+        assert "put `batch` back to have their verdicts" in capsys.readouterr().err
+        (folder / "config/judges/far.yaml").write_text(judge, encoding="utf-8")
+        assert [one.verdict for one in sample.judge(folder)] == ["yes"] * 6
+    assert set(server.asked.values()) == {1}
 
 
 MOMENTS = ("before it is created", "after it is created", "while it waits", "with its results")
