@@ -18,11 +18,10 @@ from string import Template
 
 from scripts.agree import sheets
 from scripts.agree.answers import Answer, Answered, draw, write_key
-from scripts.judge.scoring import check_keys
 from scripts.lib import cells, cli, config, jsonl
 from scripts.lib.files import write_text
 from scripts.lib.pages import embed
-from scripts.lib.questions import read_questions
+from scripts.lib.questions import check_keys, read_questions
 from scripts.lib.records import Prediction
 
 PAGE = Path(__file__).parent / "page"

@@ -35,7 +35,6 @@ from scripts.agree.agreement import Estimate, Floats, Pair
 from scripts.agree.answers import Answer, read_key
 from scripts.agree.compared import ALL, Compared, Row
 from scripts.agree.sheets import Rating, by_answer, check_known, read_sheet
-from scripts.judge.scoring import at_least
 from scripts.lib import cli, config, jsonl
 from scripts.lib.cells import Cell, rated_cells
 from scripts.lib.errors import DataError
@@ -229,8 +228,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--key", type=Path, required=True, help="key.json of build_rating_sheet")
     parser.add_argument("--sheets", type=Path, nargs="+", required=True, help="filled-in sheets")
     parser.add_argument("--judgements", type=Path, required=True, help="folder of judges with judgements.jsonl")
-    parser.add_argument("--draws", type=at_least(1), default=10_000, help="bootstrap draws (default: %(default)s)")
-    parser.add_argument("--seed", type=at_least(0), default=0, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--draws", type=cli.at_least(1), default=10_000, help="bootstrap draws (default: %(default)s)")
+    parser.add_argument("--seed", type=cli.at_least(0), default=0, help="of the bootstrap (default: %(default)s)")
     for name in ("json", "csv", "markdown", "tex"):
         parser.add_argument(f"--{name}", type=Path, required=True, help="to write")
     return parser

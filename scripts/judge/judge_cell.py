@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.infer import prompting
-from scripts.judge.scoring import cell_of, check_keys
+from scripts.judge.scoring import cell_of
 from scripts.judges import find
 from scripts.judges.protocol import Item, Run
 from scripts.lib import cli, config, jsonl
 from scripts.lib.errors import ConfigError
-from scripts.lib.questions import read_questions
+from scripts.lib.questions import check_keys, read_questions
 from scripts.lib.records import Judgement, Prediction, Question
 from scripts.models import pins
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.infer import prompting
-from scripts.judge.scoring import add_options, cell_of, check_keys, cost, frames_changed, score, statuses
+from scripts.judge.scoring import add_options, cell_of, cost, frames_changed, score, statuses
 from scripts.judges.option_letter import read_option
 from scripts.lib import cli, jsonl, metrics, stats
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
-from scripts.lib.questions import read_questions
+from scripts.lib.questions import check_keys, read_questions
 from scripts.lib.records import Case, Prediction, Question
 
 VERSION = 3

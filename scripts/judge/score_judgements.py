@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.judge import published
-from scripts.judge.scoring import DECIMALS, add_options, cell_of, check_keys, cost, frames_changed, score, statuses
+from scripts.judge.scoring import DECIMALS, add_options, cell_of, cost, frames_changed, score, statuses
 from scripts.lib import cli, config, jsonl, stats
 from scripts.lib.cells import JUDGED
 from scripts.lib.errors import DataError
 from scripts.lib.files import write_text
-from scripts.lib.questions import read_questions
+from scripts.lib.questions import check_keys, read_questions
 from scripts.lib.records import Case, Judgement, Prediction, Question
 
 VERSION = 1

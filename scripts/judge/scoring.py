@@ -6,42 +6,18 @@ A change here that changes a number raises VERSION of both.
 import argparse
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.lib import cells, stats
+from scripts.lib import cells, cli, stats
 from scripts.lib.errors import DataError
-from scripts.lib.records import ALL, MACRO, Case, Judgement, Prediction, Question
+from scripts.lib.records import ALL, MACRO, Case, Judgement, Prediction
 
 DECIMALS = 6
 """Of the values in scores.json: beyond any use, and short of where machines differ in adding up."""
 COUNTED = {"tokens_in": 0, "tokens_out": 0, "dollars": DECIMALS, "seconds": 3}
 """What a record says of its cost, and the decimals of the sum."""
-
-
-def check_keys(
-    questions: Mapping[str, Question],
-    found: Mapping[str, Prediction | Judgement],
-    where: Path,
-    what: str = "prediction",
-    rule: str = "run_cell",
-) -> None:
-    """Refuse predictions, or judgements, that are not one for each question.
-
-    Args:
-        what: what these records are, for the message.
-        rule: what makes them.
-
-    Raises:
-        DataError: names the first key without a record or without a question.
-    """
-    missing = next((key for key in questions if key not in found), None)
-    if missing is not None:
-        raise DataError(f"{where}: no {what} for question '{missing}'; run {rule} again, it makes what is missing")
-    unknown = next((key for key in found if key not in questions), None)
-    if unknown is not None:
-        raise DataError(f"{where}: {what} '{unknown}' is of no question of this data set; check --questions")
 
 
 def groups(cases: list[Case]) -> dict[str, list[Case]]:
@@ -141,23 +117,11 @@ def frames_changed(predictions: Iterable[Prediction]) -> dict[str, int]:
     return dict(Counter(one.frames_note for one in predictions if one.frames_note).most_common())
 
 
-def at_least(lowest: int) -> Callable[[str], int]:
-    """A type for argparse: whole numbers from ``lowest`` on."""
-
-    def integer(text: str) -> int:
-        value = int(text)
-        if value < lowest:
-            raise argparse.ArgumentTypeError(f"{value} is less than {lowest}")
-        return value
-
-    return integer
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What both steps ask for beside what is scored."""
     parser.add_argument("--questions", type=Path, required=True, help="Question records of the data set")
     parser.add_argument("--predictions", type=Path, required=True, help="Prediction records, one per question")
-    parser.add_argument("--draws", type=at_least(1), default=10_000, help="bootstrap draws (default: %(default)s)")
-    parser.add_argument("--seed", type=at_least(0), default=0, help="of the bootstrap (default: %(default)s)")
+    parser.add_argument("--draws", type=cli.at_least(1), default=10_000, help="bootstrap draws (default: %(default)s)")
+    parser.add_argument("--seed", type=cli.at_least(0), default=0, help="of the bootstrap (default: %(default)s)")
     parser.add_argument("--scores", type=Path, required=True, help="scores.json to write")
     parser.add_argument("--cases", type=Path, required=True, help="cases.jsonl to write")

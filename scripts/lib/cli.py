@@ -71,3 +71,15 @@ def run(
         if log:
             log.close()
     return 0
+
+
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A type for argparse: whole numbers from ``lowest`` on."""
+
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < lowest:
+            raise argparse.ArgumentTypeError(f"{value} is less than {lowest}")
+        return value
+
+    return integer

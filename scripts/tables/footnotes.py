@@ -237,6 +237,8 @@ def _comparison_note(spec: dict[str, Any], one: Comparison) -> str:
     column = next(column for column in spec["columns"] if column["label"] == one.column)
     what = f"“{one.rows[0]}” minus “{one.rows[1]}” in {heading(column)}"
     found = one.difference
+    if one.missing:
+        return f"{what}: no scores yet."
     if found is None or one.p_holm is None:
         return f"{what}: no questions scored in both."
     value, low, high = (signed(one.metric, end) for end in (found.value, found.low, found.high))

@@ -68,6 +68,8 @@ class Comparison:
     metric: str
     difference: stats.Difference | None
     p_holm: float | None = None
+    missing: bool = False
+    """One of the rows has no scores yet."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ def _compare(
     a, b = (named[name].numbers[position].entry for name in (first, second))
     metric = a.metric if a else ""
     if a is None or b is None or a.scored not in found or b.scored not in found:
-        return Comparison((first, second), asked["column"], metric, None)
+        return Comparison((first, second), asked["column"], metric, None, missing=True)
     settings = found[a.scored]["settings"]
     between = difference(results, a, b, settings["draws"], settings["seed"])
     return Comparison((first, second), asked["column"], metric, between)

@@ -239,7 +239,7 @@ def test_missing_judgements_stop_or_show(tmp_path: Path, capsys: pytest.CaptureF
     assert line.endswith("| –† | –† | –† |")
     assert f"† No scores yet for: {ONE}, judged by rules." in text(tmp_path / "b", "md")
     assert content(tmp_path / "b")["missing"] == [f"{ONE}, judged by rules"]
-    assert "no questions scored in both" in text(tmp_path / "b", "md")
+    assert ": no scores yet." in text(tmp_path / "b", "md")
     states = [entry["state"] for entry in content(tmp_path / "b")["rows"][1]["entries"]]
     assert states == ["scored", "missing", "missing", "missing"]
 
