@@ -1,9 +1,10 @@
 # make demo   the whole chain on videos it renders itself, ending in printed tables (set-up included)
 # make test   style, types, lint and every test that needs neither containers nor a cluster (set-up included)
 # make estimate TARGET=demo   what a target would cost: jobs, GPU hours, dollars, disk
+# make spent  what was spent on APIs so far, by model and by table
 # make test-cluster   images are built, a one-node Slurm is started, and the workflow runs through both
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cluster estimate images lint unit setup lock image-locks dag help
+.PHONY: demo test test-cluster estimate spent images lint unit setup lock image-locks dag help
 
 PYTHON ?= python3
 # On Linux without a GPU, PIP_INDEX_URL can point to a place with CPU-only wheels: it saves about 3 GB.
@@ -25,7 +26,7 @@ export APPTAINER_NO_PRIVS := 1
 endif
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 setup: $(LAUNCHER)/done $(STAGES)/done
 
@@ -53,6 +54,9 @@ demo: setup
 # Needs Snakemake's environment only. OPTIONS as for snakemake: --profile slurm, --configfile FILE.
 estimate: $(LAUNCHER)/done
 	@$(LAUNCHER)/bin/python -m scripts.estimate $(TARGET) $(OPTIONS)
+
+spent: $(LAUNCHER)/done
+	@$(LAUNCHER)/bin/python -m scripts.estimate.spent $(OPTIONS)
 
 test: setup lint unit
 
