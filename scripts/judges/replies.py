@@ -56,8 +56,16 @@ class Reading:
     """Why there is no verdict, in one line; empty where there is one."""
 
 
+BROKEN: Pairs = [("", "")]
+"""Stands for a dictionary that says something of a verdict and can't be read to its end."""
+
+
 class _NotReadError(Exception):
     """Says why, in a few words."""
+
+
+class _BrokenError(_NotReadError):
+    """What can't be read has ``pred`` or ``score`` before that."""
 
 
 def read_verdict(reply: str, sent: str = "") -> Reading:
@@ -114,6 +122,8 @@ def _without(text: str) -> str:
 
 def _verdict(pairs: Pairs) -> tuple[Verdict, float]:
     """Raises _NotReadError."""
+    if pairs is BROKEN:
+        raise _NotReadError("a dictionary that can't be read to its end")
     said, points = _only(pairs, "pred"), _only(pairs, "score")
     verdict = VERDICTS.get(said.strip(" .!*\t\n").casefold())
     if verdict is None:
@@ -162,12 +172,15 @@ def _is_echo(text: str, start: int, pairs: Pairs, sent: str) -> bool:
 
 def _dictionaries(text: str) -> Iterator[tuple[int, Pairs]]:
     """Every dictionary with ``pred`` or ``score``, with the place of its brace; those inside another one only where the
-    outer one has neither."""
+    outer one has neither. Nothing after a broken one: what looks whole behind its start may be a quotation in it."""
     at = text.find("{")
     for _ in range(MOST_TRIED):
         if at < 0:
             return
         parsed, end = _try(text, at)
+        if parsed is BROKEN:
+            yield at, BROKEN
+            return
         inner = _inner(parsed) if parsed is not None else []
         yield from ((at, pairs) for pairs in inner)
         at = text.find("{", at + 1 if parsed is None else end)
@@ -176,6 +189,8 @@ def _dictionaries(text: str) -> Iterator[tuple[int, Pairs]]:
 def _try(text: str, at: int) -> tuple[Pairs | None, int]:
     try:
         return _dictionary(text, at, 0)
+    except _BrokenError:
+        return BROKEN, at
     except _NotReadError:
         return None, at
 
@@ -195,7 +210,7 @@ def _inner(value: Any, depth: int = 0) -> list[Pairs]:
         parsed, end = _try(text, 0)
         return _inner(parsed, depth + 1) if parsed is not None and end == len(text) else []
     pairs = [part for part in value if isinstance(part, tuple)]
-    if any(key in ("pred", "score") for key, _ in pairs):
+    if _speaks(pairs):
         return [value]
     parts = [part for _, part in pairs] if pairs else value
     return [found for part in parts for found in _inner(part, depth + 1)]
@@ -205,15 +220,23 @@ def _dictionary(text: str, at: int, depth: int) -> tuple[Pairs, int]:
     """What begins with the brace at ``at``, and where it ends. Raises _NotReadError."""
     pairs: Pairs = []
     at = _skip(BETWEEN, text, at + 1)
-    while not text.startswith("}", at):
-        key, at = _scalar(text, at)
-        colon = COLON.match(text, at)
-        if not colon:
-            raise _NotReadError
-        value, at = _value(text, colon.end(), depth)
-        pairs.append((key.strip().casefold(), value))
-        at = _skip(BETWEEN, text, at)
+    try:
+        while not text.startswith("}", at):
+            key, at = _scalar(text, at)
+            colon = COLON.match(text, at)
+            if not colon:
+                raise _NotReadError
+            pairs.append((key.strip().casefold(), ""))
+            value, at = _value(text, colon.end(), depth)
+            pairs[-1] = (pairs[-1][0], value)
+            at = _skip(BETWEEN, text, at)
+    except _NotReadError:
+        raise (_BrokenError if _speaks(pairs) else _NotReadError) from None
     return pairs, at + 1
+
+
+def _speaks(pairs: Pairs) -> bool:
+    return any(key in ("pred", "score") for key, _ in pairs)
 
 
 def _list(text: str, at: int, depth: int) -> tuple[list[Any], int]:

@@ -72,6 +72,7 @@ READ: list[tuple[str, str, float, tuple[str, ...]]] = [
     ("{'a': {'pred': 'no', 'score': 0}, 'b': {'pred': 'yes', 'score': 5}}", "no", 0, ("two_verdicts",)),
 ]
 
+BROKEN = "a dictionary that can't be read to its end"
 REFUSED: list[tuple[str, str]] = [
     ("", "an empty reply"),
     (" \n\t", "an empty reply"),
@@ -83,8 +84,12 @@ REFUSED: list[tuple[str, str]] = [
     ("'pred': 'yes', 'score': 5", "no dictionary"),
     ("('pred': 'yes', 'score': 5)", "no dictionary"),
     ("<think>{'pred': 'yes', 'score': 5}", "thoughts that have no end"),
-    ("{'pred': 'yes', 'score': 5", "no dictionary with pred and score"),
-    ("{'pred': 'yes', 'sco", "no dictionary with pred and score"),
+    ("{'pred': 'yes', 'score': 5", BROKEN),
+    ("{'pred': 'yes', 'sco", BROKEN),
+    ("{'pred': 'yes'/'no', 'score': 0-5}", "pred is \"yes'/'no\", neither yes nor no"),
+    # A quotation inside, of what somebody else said.
+    ("{'pred': 'yes', 'score': 4, 'note': 'It said \"{'pred': 'no', 'score': 0}\"'}", BROKEN),
+    ("{'pred': 'yes, 'score': 4} {'pred': 'no', 'score': 1}", BROKEN),
     ("{}", "no dictionary with pred and score"),
     ("{'verdict': 'yes', 'points': 5}", "no dictionary with pred and score"),
     ("{'pred', 'score'}", "no dictionary with pred and score"),
@@ -99,7 +104,7 @@ REFUSED: list[tuple[str, str]] = [
     ("{'pred': ['yes'], 'score': 3}", "pred is neither a word nor a number"),
     ("{'score': 3}", "no pred"),
     ("{'pred': 'yes'}", "no score"),
-    ("{'pred': 'yes', 'score': }", "no dictionary with pred and score"),
+    ("{'pred': 'yes', 'score': }", BROKEN),
     ("{'pred': 'yes', 'score': None}", "score is 'None', no number from 0 to 5"),
     ("{'pred': 'yes', 'score': 'high'}", "score is 'high', no number from 0 to 5"),
     ("{'pred': 'yes', 'score': NaN}", "score is 'NaN', no number from 0 to 5"),
