@@ -9,6 +9,7 @@ import pytest
 from scripts.lib.errors import EngineError
 from scripts.remote.chat import Caller, Endpoint
 from scripts.remote.pool import ask_all
+from tests.conftest import wait_until
 from tests.unit.fault_server import TOKENS_IN, FaultServer
 from tests.unit.test_remote_pool import CALL, KEY, MOST, asked, billed, chat, outcomes, spent
 
@@ -29,7 +30,13 @@ def test_what_calls_come_to_beyond_their_estimate_is_expected_of_all_further_one
 
 
 def test_only_calls_on_their_way_pass_a_budget_by_what_they_take_beyond_their_estimate(tmp_path):
-    with FaultServer(lambda _: ["much"], delay_s=0.01) as server:
+    with FaultServer(lambda _: ["held much"]) as server:
+
+        def let_go_of_three():
+            wait_until(lambda: server.at_once == 3)
+            server.let_go.set()
+
+        threading.Thread(target=let_go_of_three, daemon=True).start()
         with pytest.raises(EngineError, match=r"raise budget\.dollars"):
             settled = asked(server, concurrency=3, **billed(tmp_path, dollars=4 * MOST))
             list(ask_all(settled, map(chat, map(str, range(100)))))
