@@ -202,7 +202,9 @@ def compare(
         found.status if (found := judged[one.cell].get(one.key)) else "missing" for one in answers.values()
     )
     counts = Counter(len(ratings.get(id_, [])) for id_ in answers)
-    return Compared(agreement["title"], agreement["judge"], len(raters), dict(counts), dict(statuses), rows)
+    return Compared(
+        agreement["name"], agreement["title"], agreement["judge"], len(raters), dict(counts), dict(statuses), rows
+    )
 
 
 def step(args: argparse.Namespace) -> None:

@@ -28,6 +28,8 @@ class Row:
 class Compared:
     """All of it."""
 
+    name: str
+    """Of the file in config/agreement."""
     title: str
     judge: str
     raters: int
@@ -85,7 +87,7 @@ def to_latex(found: Compared) -> str:
         for (who, what), cells in lines
     ]
     columns = [latex.Column(group) for group in groups]
-    layout = latex.Layout(f"{found.title}.", f"tab:agreement-{found.judge}", columns, notes(found))
+    layout = latex.Layout(f"{found.title}.", f"tab:agreement-{found.name}", columns, notes(found))
     head = "% Written by scripts.agree.compare_raters; needs \\usepackage{booktabs,graphicx}.\n"
     return head + latex.table(layout, rows)
 

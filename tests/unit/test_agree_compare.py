@@ -72,6 +72,7 @@ def test_numbers_by_hand(root):
     markdown = (folder / "agreement.md").read_text(encoding="utf-8")
     assert "30 answers were given out; rated: 20 by 1 of 2, 10 by 2 of 2." in markdown
     assert "Ann" not in markdown + (folder / "agreement.tex").read_text(encoding="utf-8")
+    assert r"\label{tab:agreement-a}" in (folder / "agreement.tex").read_text(encoding="utf-8")
     assert r"People \& judge" in (folder / "agreement.tex").read_text(encoding="utf-8")
 
 

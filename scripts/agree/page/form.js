@@ -135,7 +135,8 @@
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "y" || event.key === "n") choose("verdict", event.key === "y" ? "yes" : "no");
+    const key = event.key.toLowerCase();
+    if (key === "y" || key === "n") choose("verdict", key === "y" ? "yes" : "no");
     else if (/^[0-5]$/.test(event.key)) choose("score", event.key);
     else if (event.key === "ArrowLeft") go(state.at - 1);
     else if (event.key === "ArrowRight") go(state.at + 1);
