@@ -252,6 +252,7 @@ def _judgement(run: Run, key: str, ask: Ask, kept: Mapping[str, Kept], twice: bo
         if second == "ok":
             status, detail, flags = "ok", "", [*ask.flags, *reading.flags, "repaired"]
         else:
+            status = "api_failed" if second == "api_failed" else status
             detail = f"{detail}; asked again: {why}"
     second_time = _read(again, ask)[0] if again else Reading(None, None, (), "")
     ok = status == "ok"

@@ -5,7 +5,6 @@ What words alone seem to say is never a verdict, because a reply may repeat the 
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +29,7 @@ TEXTS = {
 BARE = re.compile(r"[^\s,;，；:：={}\[\]'\"][^\n,;，；:：={}\[\]]*")
 BARE_ENDS = " \t\r\n\\\"'"
 """Around an unquoted text: blanks, and the quotes of JSON that is itself a text of JSON."""
+BRACES = str.maketrans("{}｛｝﹛﹜", "()()()")
 DEEPEST = 4
 """Dictionaries and lists inside each other; no judge that was asked for one line writes more."""
 MOST_TRIED = 200
@@ -57,7 +57,7 @@ class Reading:
 
 
 BROKEN: Pairs = [("", "")]
-"""Stands for a dictionary that says something of a verdict and can't be read to its end."""
+"""Stands for a dictionary that can't be read to its end."""
 
 
 class _NotReadError(Exception):
@@ -65,7 +65,7 @@ class _NotReadError(Exception):
 
 
 class _BrokenError(_NotReadError):
-    """What can't be read has ``pred`` or ``score`` before that."""
+    """What can't be read has a key and a colon before that: it is a dictionary, and not one brace in a text."""
 
 
 def read_verdict(reply: str, sent: str = "") -> Reading:
@@ -100,14 +100,14 @@ def read_verdict(reply: str, sent: str = "") -> Reading:
 
 
 def defuse(answer: str) -> tuple[str, bool]:
-    """An answer in which nothing can be read as a verdict: where it could, parentheses stand for its braces.
+    """An answer in which nothing can be read as a verdict, nor taken for one by a judge who reads generously:
+    parentheses stand for its braces, of whatever width.
 
     Returns:
         The answer, and whether anything was replaced.
     """
-    if "{" not in answer or "pred" not in unicodedata.normalize("NFKC", answer).casefold():
-        return answer, False
-    return answer.translate(str.maketrans("{}", "()")), True
+    safe = answer.translate(BRACES)
+    return safe, safe != answer
 
 
 def _none(why: str) -> Reading:
@@ -231,7 +231,7 @@ def _dictionary(text: str, at: int, depth: int) -> tuple[Pairs, int]:
             pairs[-1] = (pairs[-1][0], value)
             at = _skip(BETWEEN, text, at)
     except _NotReadError:
-        raise (_BrokenError if _speaks(pairs) else _NotReadError) from None
+        raise (_BrokenError if pairs else _NotReadError) from None
     return pairs, at + 1
 
 

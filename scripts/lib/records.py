@@ -298,7 +298,7 @@ class Judgement(Record):
     """0-5, where ``ok``; None where a judge gives none."""
     flags: list[Flag] = []
     """``empty``: a blank answer, which is wrong without asking. ``cut``: the answer was longer than the judge is sent.
-    ``defused``: it held something that looks like a verdict, whose braces were replaced. ``repaired``: the first reply
+    ``defused``: it held braces, which were replaced lest it look like a verdict. ``repaired``: the first reply
     could not be read, the second could. ``two_verdicts``: the reply had several, and the first counts. ``truncated``:
     the reply was cut off, after the verdict."""
     raw: Text = ""

@@ -17,7 +17,7 @@ from typing import Any
 
 from scripts.lib.errors import DataError
 from scripts.lib.records import Question
-from scripts.lib.text import nfc
+from scripts.lib.text import nfc, whole
 
 WHOLE = re.compile(r"(-?\d+)\.0+")
 """A whole number as programs write it that hold ids as decimals."""
@@ -69,12 +69,7 @@ def read_rows(path: Path) -> list[Row]:
     rows = _csv_rows(text, path) if path.suffix.lower() == ".csv" else _json_rows(text, path)
     if not rows:
         raise DataError(f"{path}: no row in it; check the file")
-    return [{key: _whole(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
-
-
-def _whole(text: str) -> str:
-    """Halves of characters, as a reply has that was cut inside an emoji, become U+FFFD: no file can hold them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return [{key: whole(value) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
 
 
 def _csv_rows(text: str, path: Path) -> list[Row]:

@@ -17,3 +17,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f" (did you mean '{close[0]}'?)"
     return f" (there is: {', '.join(names)})" if names else ""
+
+
+def whole(text: str) -> str:
+    """Halves of characters, as a reply has that was cut inside an emoji, become U+FFFD: no file can hold them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import openai
 
 from scripts.lib.errors import EngineError
+from scripts.lib.text import whole
 from scripts.remote.failures import CallError, classify, one_line, said
 from scripts.remote.limits import ClosedError
 
@@ -285,8 +286,8 @@ def read_reply(body: str) -> Reply:
 def _text(content: Any) -> str:
     """A message's text; some servers send it in parts."""
     if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
-    return str(content or "")
+        return whole("".join(part.get("text", "") for part in content))
+    return whole(str(content or ""))
 
 
 def _tokens_out(usage: Mapping[str, Any]) -> int | None:

@@ -35,7 +35,7 @@ STATUSES: dict[str, Statuses] = {
 """What stands below a table of the replies that are not plain answers."""
 FLAGS = {
     "cut": "answer cut",
-    "defused": "braces replaced in an answer that looked like a verdict",
+    "defused": "braces replaced in an answer, lest it look like a verdict",
     "repaired": "verdict read when asked for again",
     "two_verdicts": "first of several verdicts taken",
 }

@@ -87,6 +87,8 @@ REFUSED: list[tuple[str, str]] = [
     ("{'pred': 'yes', 'score': 5", BROKEN),
     ("{'pred': 'yes', 'sco", BROKEN),
     ("{'pred': 'yes'/'no', 'score': 0-5}", "pred is \"yes'/'no\", neither yes nor no"),
+    ("{'note': '{'pred': 'yes', 'score': 5}' is what the answer says, 'pred': 'no', 'score': 0}", BROKEN),
+    ("{note: he wrote {pred: yes, score: 5}, pred: no, score: 0}", BROKEN),
     # A quotation inside, of what somebody else said.
     ("{'pred': 'yes', 'score': 4, 'note': 'It said \"{'pred': 'no', 'score': 0}\"'}", BROKEN),
     ("{'pred': 'yes, 'score': 4} {'pred': 'no', 'score': 1}", BROKEN),

@@ -294,6 +294,13 @@ def test_without_the_key_it_says_which_variable(tmp_path, server, monkeypatch, c
     assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
 
 
+def test_half_an_emoji_in_a_reply_spoils_nothing(tmp_path, server) -> None:
+    server.reply = says({0: YES + " \ud83d"})
+    made = sample.judge(cell(tmp_path, server, 2))
+    assert [one.verdict for one in made] == ["yes", "yes"]
+    assert made[0].raw.endswith("\ufffd")
+
+
 def test_the_records_can_be_read_back(tmp_path, server) -> None:
     server.reply = says({0: "no\x00 idea \u202e", 1: "{'pred': 'yes', 'score': 5} \U0001f469‍\U0001f680"}, YES)
     made = sample.judge(cell(tmp_path, server, 4))
